@@ -1,0 +1,34 @@
+#ifndef SANGAM_COMMON_MODEL_MODEL_LAYOUT_H_
+#define SANGAM_COMMON_MODEL_MODEL_LAYOUT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/field_fault.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+
+namespace sangam {
+
+// Derives shapes, segments and costs from what the user said. Deterministic.
+// Errors: InvalidArgument  layers that do not fit; one line for each fault, with its field path
+//                          below `model`
+absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model);
+
+// As BuildModelLayout; faults are appended instead, with paths that begin with "model".
+v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFault>* faults);
+
+// Shape of one sample after each layer of `block`, given the shape before it; the last one is the
+// block's output. Used by whoever builds the layers.
+// Errors: InvalidArgument  layers that do not fit
+absl::StatusOr<std::vector<std::vector<uint64_t>>> LayerOutputShapes(
+    const v1::BlockSpec& block, const std::vector<uint64_t>& input_shape);
+
+// Fingerprint of everything that both ends of a data stream must agree on: layout, cut and
+// optimizer of a job whose defaults are resolved.
+uint64_t SchemaHash(const v1::JobSpec& spec, const v1::ModelLayout& layout);
+
+}  // namespace sangam
+
+#endif  // SANGAM_COMMON_MODEL_MODEL_LAYOUT_H_

@@ -1,0 +1,56 @@
+#ifndef SANGAM_COMMON_PLAN_PAGE_MAP_H_
+#define SANGAM_COMMON_PLAN_PAGE_MAP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+
+// Elements of a full page: 1 MiB in fp32, the unit of placement on servers and of transfer.
+inline constexpr uint64_t kPageElements = 256 * 1024;
+
+// A range of one segment, in elements, and the server that holds it.
+struct PageRange {
+  uint32_t segment = 0;
+  uint64_t first_element = 0;
+  uint64_t element_count = 0;
+  uint32_t server = 0;  // index into Plan.server
+};
+
+// Where every page of a plan lies. Immutable, so it may be shared by threads.
+class PageMap {
+ public:
+  // Errors: InvalidArgument  the plan names a server that it lacks, or its pages do not cover a
+  //                          segment exactly
+  static absl::StatusOr<PageMap> Create(const v1::Plan& plan);
+
+  uint32_t num_segments() const { return static_cast<uint32_t>(pages_.size()); }
+  // The pages of one segment, in order.
+  // REQUIRES: segment < num_segments().
+  const std::vector<PageRange>& pages(uint32_t segment) const { return pages_[segment]; }
+  // Number of pages of all segments.
+  uint64_t num_pages() const { return num_pages_; }
+  uint64_t page_elements() const { return page_elements_; }
+
+  // Index, within pages(segment), of the page that begins at `first_element`.
+  // Errors: InvalidArgument  no such segment, or no page begins there; names what was found
+  absl::StatusOr<uint32_t> PageAt(uint64_t segment, uint64_t first_element) const;
+
+ private:
+  uint64_t page_elements_ = kPageElements;
+  uint64_t num_pages_ = 0;
+  std::vector<std::vector<PageRange>> pages_;
+};
+
+// Number of pages of a segment of `element_count` elements.
+inline uint64_t NumPages(uint64_t element_count, uint64_t page_elements) {
+  return (element_count + page_elements - 1) / page_elements;
+}
+
+}  // namespace sangam
+
+#endif  // SANGAM_COMMON_PLAN_PAGE_MAP_H_

@@ -1,0 +1,61 @@
+#ifndef SANGAM_COMMON_RPC_NODE_AGENT_H_
+#define SANGAM_COMMON_RPC_NODE_AGENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+
+// A daemon's line to the coordinator: registers, heartbeats by long poll, hands over what the daemon
+// is to do, and delivers its reports in order. Reconnects and registers again by itself. Thread-safe.
+class NodeAgent {
+ public:
+  struct Options {
+    std::string coordinator;  // "host:port"
+    v1::RegisterRequest registration;
+    // How long the first registration may take, all tries together; after it Start fails.
+    absl::Duration start_deadline = absl::Seconds(30);
+    // Of each call that does not wait for news.
+    absl::Duration call_deadline = absl::Seconds(5);
+    // Reports that may wait; more is a failure of the daemon (see stopped()).
+    size_t max_reports = 65536;
+  };
+
+  // Called on the agent's thread with everything that the daemon must hold now, each time it
+  // changes. May call Report.
+  using OnAssignments = std::function<void(const std::vector<v1::Assignment>&)>;
+
+  // Registers, then goes on in the background.
+  // Errors: Unavailable  the coordinator could not be reached; says what was tried and how long
+  //         others       as ClusterService.Register
+  static absl::StatusOr<std::unique_ptr<NodeAgent>> Start(Options options,
+                                                          OnAssignments on_assignments);
+  virtual ~NodeAgent() = default;
+
+  // Queues a report; returns at once. Several reports of one job travel in one call.
+  virtual void Report(uint64_t job, uint64_t generation, v1::JobReport report) = 0;
+
+  // OK while the agent works; why it cannot go on otherwise (another incarnation took the name, too
+  // many reports waited). The daemon should end.
+  virtual absl::Status stopped() const = 0;
+
+  // Delivers waiting reports and says goodbye, at most for `deadline`, then stops the threads. No
+  // callback runs afterwards. The destructor does it with a short deadline when it was not called.
+  virtual void Leave(const std::string& reason, absl::Duration deadline) = 0;
+
+  // The address as others will see it (RegisterResponse.address).
+  virtual std::string address() const = 0;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_COMMON_RPC_NODE_AGENT_H_

@@ -1,0 +1,63 @@
+#ifndef SANGAM_SERVER_RUNTIME_PARAMETER_SHARD_H_
+#define SANGAM_SERVER_RUNTIME_PARAMETER_SHARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/tensor/slices.h"
+#include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
+
+namespace sangam {
+
+// The weights of one page at one step, as they go out: slices of the page's own memory, which stays
+// alive and unchanged as long as somebody holds `elements`.
+struct PageWeights {
+  v1::FrameHeader header;  // complete: kind WEIGHTS, encoding FP32
+  SlicePayload elements;
+};
+
+// Where the weights that a worker subscribed to go: one stream. Send never blocks, may be called on
+// any thread, and is called with no lock of the shard held.
+class WeightsSink {
+ public:
+  virtual ~WeightsSink() = default;
+  virtual void Send(const PageWeights& weights) = 0;
+};
+
+// The pages of one job on this server, and who subscribes to them. Thread-safe: different pages are
+// worked on in parallel.
+class ParameterShard {
+ public:
+  virtual ~ParameterShard() = default;
+
+  // Checks the beginning of a worker's stream: job, generation, protocol version, schema, worker.
+  // Errors: see ParameterService.PushPull
+  virtual absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) = 0;
+
+  // Sends the weights of every page of this server in the frame's range to `sink`, now when the
+  // page's newest step is at least the frame's, and after each update from then on. Subscribing
+  // again with the same sink only adds pages. (Shared, because an update in flight may outlive the
+  // stream.)
+  // Errors: see ParameterService.PushPull
+  virtual absl::Status Subscribe(const v1::FrameHeader& header,
+                                 const std::shared_ptr<WeightsSink>& sink) = 0;
+
+  // No update that begins later is sent to `sink`.
+  virtual void Unsubscribe(const WeightsSink* sink) = 0;
+
+  // Adds one gradient frame: parks its slices and, when the page's tree is complete, merges, updates
+  // and sends the new weights to the subscribers, all on the calling thread.
+  // Errors: see ParameterService.PushPull
+  virtual absl::Status AddGradient(const v1::FrameHeader& header, const SlicePayload& elements) = 0;
+
+  // The newest weights of every page, for readers. Copies nothing.
+  virtual std::vector<PageWeights> ReadWeights() = 0;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_RUNTIME_PARAMETER_SHARD_H_
