@@ -58,8 +58,8 @@ absl::Status SetLogLevel(absl::string_view name) {
   } else if (name == "error") {
     SetLogLevel(LogLevel::kError);
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "log level \"", absl::CEscape(name), "\": expected debug, info, warning or error"));
+    return absl::InvalidArgumentError(absl::StrCat("log level \"", absl::CEscape(name),
+                                                   "\": expected debug, info, warning or error"));
   }
   return absl::OkStatus();
 }

@@ -31,9 +31,8 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 RandomStream::RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t major, uint64_t minor) {
   // Two chained applications turn the 224-bit address into 128 bits: 64 of key, 64 of counter.
-  const std::array<uint32_t, 4> first =
-      Philox4x32({Low(major), High(major), static_cast<uint32_t>(purpose), 0},
-                 {Low(seed), High(seed)});
+  const std::array<uint32_t, 4> first = Philox4x32(
+      {Low(major), High(major), static_cast<uint32_t>(purpose), 0}, {Low(seed), High(seed)});
   const std::array<uint32_t, 4> second =
       Philox4x32({Low(minor), High(minor), first[2], first[3]}, {first[0], first[1]});
   key_ = {second[0], second[1]};

@@ -35,9 +35,14 @@ class RandomStream {
   // Number at `element`.
   uint32_t At(uint64_t element) const { return Block(element / 4)[element % 4]; }
 
+  // What Block(b) applies Philox4x32 to: counter {low b, high b, high()[0], high()[1]} under key().
+  // For kernels that compute many blocks side by side.
+  const std::array<uint32_t, 2>& key() const { return key_; }
+  const std::array<uint32_t, 2>& high() const { return high_; }
+
  private:
-  std::array<uint32_t, 2> key_;
-  std::array<uint32_t, 2> high_;
+  std::array<uint32_t, 2> key_ = {};
+  std::array<uint32_t, 2> high_ = {};
 };
 
 // Maps a 32-bit number to [0, 1): multiples of 2^-24, exact in binary32.

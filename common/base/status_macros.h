@@ -32,11 +32,11 @@ absl::Status AddContext(const absl::Status& status, const absl::FormatSpec<Args.
 
 // Returns the status of `expr` when it is not OK. With a printf-like context:
 //   RETURN_IF_ERROR(Open(path), "while reading %s", path);
-#define RETURN_IF_ERROR(expr, ...)                                                             \
-  do {                                                                                         \
-    if (absl::Status sangam_status_ = (expr); !sangam_status_.ok()) {                          \
-      return ::sangam::status_macros_internal::AddContext(sangam_status_, ##__VA_ARGS__);      \
-    }                                                                                          \
+#define RETURN_IF_ERROR(expr, ...)                                                        \
+  do {                                                                                    \
+    if (absl::Status sangam_status_ = (expr); !sangam_status_.ok()) {                     \
+      return ::sangam::status_macros_internal::AddContext(sangam_status_, ##__VA_ARGS__); \
+    }                                                                                     \
   } while (false)
 
 // Declares or assigns `lhs` from the value of `expr`, or returns its status (with context):
@@ -46,11 +46,11 @@ absl::Status AddContext(const absl::Status& status, const absl::FormatSpec<Args.
 
 #define SANGAM_CONCAT_INNER_(a, b) a##b
 #define SANGAM_CONCAT_(a, b) SANGAM_CONCAT_INNER_(a, b)
-#define SANGAM_ASSIGN_OR_RETURN_(name, lhs, expr, ...)                                        \
-  auto name = (expr);                                                                         \
-  if (!name.ok()) {                                                                           \
-    return ::sangam::status_macros_internal::AddContext(name.status(), ##__VA_ARGS__);        \
-  }                                                                                           \
+#define SANGAM_ASSIGN_OR_RETURN_(name, lhs, expr, ...)                                 \
+  auto name = (expr);                                                                  \
+  if (!name.ok()) {                                                                    \
+    return ::sangam::status_macros_internal::AddContext(name.status(), ##__VA_ARGS__); \
+  }                                                                                    \
   lhs = std::move(name).value()
 
 #endif  // SANGAM_COMMON_BASE_STATUS_MACROS_H_

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-
 // How steps, batches, micro-batches and shares cut the samples. All of it follows from the job
 // alone, never from the cluster, because the cut decides the arithmetic.
 namespace sangam {

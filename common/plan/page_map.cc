@@ -17,10 +17,9 @@ absl::StatusOr<PageMap> PageMap::Create(const v1::Plan& plan) {
     return absl::InvalidArgumentError("plan.page_elements: found 0, expected at least 1");
   }
   if (plan.segment_pages_size() != plan.layout().segment_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan.segment_pages: found ", plan.segment_pages_size(),
-                     " entries, expected one for each of ", plan.layout().segment_size(),
-                     " segments"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.segment_pages: found ", plan.segment_pages_size(),
+        " entries, expected one for each of ", plan.layout().segment_size(), " segments"));
   }
   PageMap map;
   map.page_elements_ = plan.page_elements();
@@ -57,10 +56,10 @@ absl::StatusOr<uint32_t> PageMap::PageAt(uint64_t segment, uint64_t first_elemen
   }
   const uint64_t page = first_element / page_elements_;
   if (first_element % page_elements_ != 0 || page >= pages_[segment].size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("first_element of segment ", segment, ": found ", first_element,
-                     ", expected a multiple of ", page_elements_, " below ",
-                     pages_[segment].size() * page_elements_));
+    return absl::InvalidArgumentError(absl::StrCat("first_element of segment ", segment, ": found ",
+                                                   first_element, ", expected a multiple of ",
+                                                   page_elements_, " below ",
+                                                   pages_[segment].size() * page_elements_));
   }
   return static_cast<uint32_t>(page);
 }

@@ -11,7 +11,7 @@
 namespace sangam {
 
 // Elements of a full page: 1 MiB in fp32, the unit of placement on servers and of transfer.
-inline constexpr uint64_t kPageElements = 256 * 1024;
+inline constexpr uint64_t kPageElements = uint64_t{256} * 1024;
 
 // A range of one segment, in elements, and the server that holds it.
 struct PageRange {

@@ -41,9 +41,8 @@ class SpanTree {
   //                          cleared
   absl::StatusOr<Result> Add(ShareSpan span, Payload payload) {
     if (!IsTreeNode(span, shares_)) {
-      return absl::InvalidArgumentError(absl::StrCat("span ", ToString(span),
-                                                     ": expected a node of the tree over [0,",
-                                                     shares_, ")"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "span ", ToString(span), ": expected a node of the tree over [0,", shares_, ")"));
     }
     if (Covers(span)) return Result::kCovered;
     nodes_.erase(nodes_.lower_bound({span.begin, 0}), nodes_.lower_bound({span.end, 0}));

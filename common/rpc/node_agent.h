@@ -15,8 +15,9 @@
 
 namespace sangam {
 
-// A daemon's line to the coordinator: registers, heartbeats by long poll, hands over what the daemon
-// is to do, and delivers its reports in order. Reconnects and registers again by itself. Thread-safe.
+// A daemon's line to the coordinator: registers, heartbeats by long poll, hands over what the
+// daemon is to do, and delivers its reports in order. Reconnects and registers again by itself.
+// Thread-safe.
 class NodeAgent {
  public:
   struct Options {

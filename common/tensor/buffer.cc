@@ -80,8 +80,8 @@ absl::StatusOr<FloatBuffer> FloatBufferPool::Take() {
     if (buffer.unique()) return buffer;
   }
   if (buffers_.size() >= max_buffers_) {
-    return absl::ResourceExhaustedError(absl::StrCat("all ", max_buffers_, " buffers of ",
-                                                     num_elements_, " floats are in use"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", max_buffers_, " buffers of ", num_elements_, " floats are in use"));
   }
   ASSIGN_OR_RETURN(FloatBuffer buffer, FloatBuffer::Allocate(num_elements_));
   buffers_.push_back(buffer);

@@ -1,0 +1,250 @@
+#include "common/model/job_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/model/field_fault.h"
+#include "common/model/model_layout.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+
+namespace sangam {
+namespace {
+
+constexpr uint64_t kMaxBatch = uint64_t{1} << 31;
+constexpr uint32_t kMaxMicroBatches = 1 << 20;
+constexpr uint32_t kMaxShares = 4096;
+constexpr uint32_t kDefaultShares = 8;
+constexpr uint32_t kMaxDaemons = 4096;
+constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
+
+// Collects the faults of one job.
+class Checker {
+ public:
+  template <typename... Expected>
+  void Fault(std::string field, const Expected&... message) {
+    faults_.push_back({std::move(field), absl::StrCat(message...)});
+  }
+
+  void FiniteInRange(const std::string& field, float value, float low, float high,
+                     absl::string_view expected) {
+    if (!std::isfinite(value) || value < low || value >= high) {
+      Fault(field, "found ", value, ", expected ", expected);
+    }
+  }
+
+  std::vector<FieldFault>* faults() { return &faults_; }
+
+ private:
+  std::vector<FieldFault> faults_;
+};
+
+void CheckName(const v1::JobSpec& spec, Checker* check) {
+  bool good = !spec.name().empty() && spec.name().size() <= 128;
+  bool digits_only = true;
+  for (const char c : spec.name()) {
+    const auto u = static_cast<unsigned char>(c);
+    if (!absl::ascii_isdigit(u)) digits_only = false;
+    if (!absl::ascii_isalnum(u) && c != '_' && c != '-' && c != '.') good = false;
+  }
+  if (!good) {
+    check->Fault("name", "found \"", spec.name(),
+                 "\", expected 1 to 128 letters, digits, '_', '-' and '.'");
+  } else if (digits_only) {
+    check->Fault("name", "found \"", spec.name(),
+                 "\", expected at least one character that is no digit (numbers are job ids)");
+  }
+}
+
+void CheckPath(const std::string& field, const std::string& path, Checker* check) {
+  if (path.empty()) {
+    check->Fault(field, "found nothing, expected a path below the workers' --data_root");
+  } else if (path[0] == '/') {
+    check->Fault(field, "found \"", path,
+                 "\", expected a path relative to the workers' --data_root");
+  }
+}
+
+void CheckData(const v1::JobSpec& spec, Checker* check) {
+  const v1::DataSpec& data = spec.data();
+  if (data.kind_case() == v1::DataSpec::KIND_NOT_SET) {
+    check->Fault("data", "found no source, expected idx");
+    return;
+  }
+  const v1::IdxDataSpec& idx = data.idx();
+  CheckPath("data.idx.train_images", idx.train_images(), check);
+  CheckPath("data.idx.train_labels", idx.train_labels(), check);
+  const bool evaluates = !spec.evaluation().off();
+  if (evaluates || !idx.test_images().empty() || !idx.test_labels().empty()) {
+    if (idx.test_images().empty() && idx.test_labels().empty()) {
+      check->Fault("data.idx.test_images",
+                   "found nothing, expected a test set because the job evaluates "
+                   "(evaluation.off is false)");
+    } else {
+      CheckPath("data.idx.test_images", idx.test_images(), check);
+      CheckPath("data.idx.test_labels", idx.test_labels(), check);
+    }
+  }
+  if (!std::isfinite(data.mean())) {
+    check->Fault("data.mean", "found ", data.mean(), ", expected a finite number");
+  }
+  if (data.has_stddev() && (!std::isfinite(data.stddev()) || !(data.stddev() > 0))) {
+    check->Fault("data.stddev", "found ", data.stddev(), ", expected a finite number > 0");
+  }
+}
+
+void CheckOptimizer(const v1::OptimizerSpec& optimizer, Checker* check) {
+  if (!std::isfinite(optimizer.learning_rate()) || !(optimizer.learning_rate() > 0)) {
+    check->Fault("optimizer.learning_rate", "found ", optimizer.learning_rate(),
+                 ", expected a finite number > 0");
+  }
+  constexpr char kUnit[] = "at least 0 and below 1";
+  switch (optimizer.kind_case()) {
+    case v1::OptimizerSpec::kSgd:
+      return;
+    case v1::OptimizerSpec::kMomentum:
+      check->FiniteInRange("optimizer.momentum.momentum", optimizer.momentum().momentum(), 0, 1,
+                           kUnit);
+      return;
+    case v1::OptimizerSpec::kAdamw: {
+      const v1::AdamWSpec& adamw = optimizer.adamw();
+      if (adamw.has_beta1()) {
+        check->FiniteInRange("optimizer.adamw.beta1", adamw.beta1(), 0, 1, kUnit);
+      }
+      if (adamw.has_beta2()) {
+        check->FiniteInRange("optimizer.adamw.beta2", adamw.beta2(), 0, 1, kUnit);
+      }
+      if (adamw.has_epsilon() && (!std::isfinite(adamw.epsilon()) || !(adamw.epsilon() > 0))) {
+        check->Fault("optimizer.adamw.epsilon", "found ", adamw.epsilon(),
+                     ", expected a finite number > 0");
+      }
+      if (adamw.has_weight_decay() &&
+          (!std::isfinite(adamw.weight_decay()) || !(adamw.weight_decay() >= 0))) {
+        check->Fault("optimizer.adamw.weight_decay", "found ", adamw.weight_decay(),
+                     ", expected a finite number >= 0");
+      }
+      return;
+    }
+    case v1::OptimizerSpec::KIND_NOT_SET:
+      break;
+  }
+  check->Fault("optimizer", "found no kind, expected sgd, momentum or adamw");
+}
+
+void CheckBatch(const v1::BatchSpec& batch, Checker* check) {
+  if (batch.size() == 0 || batch.size() > kMaxBatch) {
+    check->Fault("batch.size", "found ", batch.size(), ", expected 1 to ", kMaxBatch);
+  }
+  const uint64_t most = std::min<uint64_t>(batch.size(), kMaxMicroBatches);
+  if (batch.has_micro_batches() && (batch.micro_batches() == 0 || batch.micro_batches() > most)) {
+    check->Fault("batch.micro_batches", "found ", batch.micro_batches(), ", expected 1 to ", most,
+                 " (the batch has ", batch.size(), " samples)");
+  }
+  const uint32_t micro_batches = batch.has_micro_batches() ? batch.micro_batches() : 1;
+  const uint32_t most_shares = std::min(micro_batches, kMaxShares);
+  if (batch.has_shares() && (batch.shares() == 0 || batch.shares() > most_shares)) {
+    check->Fault("batch.shares", "found ", batch.shares(), ", expected 1 to ", most_shares,
+                 " (shares are runs of the batch's ", micro_batches, " micro-batches)");
+  }
+}
+
+void CheckDuration(const v1::JobSpec& spec, Checker* check) {
+  switch (spec.duration_case()) {
+    case v1::JobSpec::kEpochs:
+      if (spec.epochs() == 0 || spec.epochs() > kMaxSteps) {
+        check->Fault("epochs", "found ", spec.epochs(), ", expected 1 to ", kMaxSteps);
+      }
+      return;
+    case v1::JobSpec::kSteps:
+      if (spec.steps() == 0 || spec.steps() > kMaxSteps) {
+        check->Fault("steps", "found ", spec.steps(), ", expected 1 to ", kMaxSteps);
+      }
+      return;
+    case v1::JobSpec::DURATION_NOT_SET:
+      break;
+  }
+  check->Fault("epochs", "found neither epochs nor steps, expected one of them");
+}
+
+void CheckCluster(const v1::JobSpec& spec, Checker* check) {
+  const v1::ResourcesSpec& resources = spec.resources();
+  const auto count = [check](const char* field, bool given, uint32_t value) {
+    if (given && (value == 0 || value > kMaxDaemons)) {
+      check->Fault(field, "found ", value, ", expected 1 to ", kMaxDaemons);
+    }
+  };
+  count("resources.workers", resources.has_workers(), resources.workers());
+  count("resources.servers", resources.has_servers(), resources.servers());
+  if (spec.strategy() != v1::STRATEGY_UNSPECIFIED && spec.strategy() != v1::DATA_PARALLEL) {
+    check->Fault("strategy", "found ", spec.strategy(), ", expected DATA_PARALLEL");
+  }
+  if (spec.consistency() != v1::CONSISTENCY_UNSPECIFIED && spec.consistency() != v1::SYNC) {
+    check->Fault("consistency", "found ", spec.consistency(), ", expected SYNC");
+  }
+}
+
+void CheckLoss(const v1::JobSpec& spec, const v1::ModelLayout& layout, bool layout_good,
+               Checker* check) {
+  if (!spec.loss().has_softmax_cross_entropy()) {
+    check->Fault("loss", "found no kind, expected softmax_cross_entropy");
+    return;
+  }
+  if (!layout_good) return;
+  const v1::BlockLayout& last = layout.block(layout.block_size() - 1);
+  if (last.output_shape_size() != 1) {
+    check->Fault("loss.softmax_cross_entropy", "found a model output of shape [",
+                 absl::StrJoin(last.output_shape(), ","),
+                 "], expected one dimension (the classes)");
+  }
+}
+
+}  // namespace
+
+std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
+  Checker check;
+  CheckName(spec, &check);
+  const size_t before = check.faults()->size();
+  const v1::ModelLayout layout = BuildModelLayout(spec.model(), check.faults());
+  CheckLoss(spec, layout, check.faults()->size() == before, &check);
+  CheckData(spec, &check);
+  CheckOptimizer(spec.optimizer(), &check);
+  CheckBatch(spec.batch(), &check);
+  CheckDuration(spec, &check);
+  CheckCluster(spec, &check);
+  return std::move(*check.faults());
+}
+
+v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
+  v1::BatchSpec* batch = spec.mutable_batch();
+  if (!batch->has_micro_batches()) batch->set_micro_batches(1);
+  if (!batch->has_shares()) {
+    batch->set_shares(std::min(batch->micro_batches(), kDefaultShares));
+  }
+  if (!spec.data().has_stddev()) spec.mutable_data()->set_stddev(1.0f);
+  if (spec.optimizer().has_adamw()) {
+    v1::AdamWSpec* adamw = spec.mutable_optimizer()->mutable_adamw();
+    if (!adamw->has_beta1()) adamw->set_beta1(0.9f);
+    if (!adamw->has_beta2()) adamw->set_beta2(0.999f);
+    if (!adamw->has_epsilon()) adamw->set_epsilon(1e-8f);
+    if (!adamw->has_weight_decay()) adamw->set_weight_decay(0.01f);
+  }
+  v1::ResourcesSpec* resources = spec.mutable_resources();
+  if (!resources->has_workers()) resources->set_workers(1);
+  if (!resources->has_servers()) resources->set_servers(1);
+  if (spec.strategy() == v1::STRATEGY_UNSPECIFIED) spec.set_strategy(v1::DATA_PARALLEL);
+  if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
+  for (int b = 0; b < spec.model().block_size(); ++b) {
+    v1::BlockSpec* block = spec.mutable_model()->mutable_block(b);
+    if (block->name().empty()) block->set_name(absl::StrCat("block", b));
+  }
+  return spec;
+}
+
+}  // namespace sangam

@@ -1,0 +1,127 @@
+#include "common/model/job_check.h"
+
+#include <string>
+#include <vector>
+
+#include "common/model/field_fault.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace sangam {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kGood[] = R"(
+  name: "job"
+  model { input_shape: 4 block { layer { linear { out_features: 3 } } } }
+  loss { softmax_cross_entropy {} }
+  data { idx { train_images: "a" train_labels: "b" test_images: "c" test_labels: "d" } }
+  optimizer { learning_rate: 0.1 sgd {} }
+  batch { size: 16 micro_batches: 8 }
+  epochs: 1
+)";
+
+v1::JobSpec Spec(const std::string& more = "") {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kGood, &spec));
+  v1::JobSpec changes;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(more, &changes)) << more;
+  spec.MergeFrom(changes);
+  return spec;
+}
+
+std::string Faults(const v1::JobSpec& spec) {
+  return std::string(ToStatus(CheckJobSpec(spec)).message());
+}
+
+TEST(JobCheckTest, AcceptsAGoodJob) {
+  EXPECT_THAT(CheckJobSpec(Spec()), IsEmpty());
+  EXPECT_THAT(CheckJobSpec(Spec("steps: 5 batch { shares: 3 } optimizer { adamw {} }")), IsEmpty());
+}
+
+TEST(JobCheckTest, ListsEveryFaultOfAnEmptyJob) {
+  const std::string faults = Faults(v1::JobSpec());
+  for (const char* field :
+       {"name: ", "model.input_shape: ", "model.block: ", "loss: ", "data: ",
+        "optimizer.learning_rate: ", "optimizer: ", "batch.size: ", "epochs: "}) {
+    EXPECT_THAT(faults, HasSubstr(field));
+  }
+}
+
+TEST(JobCheckTest, NamesFieldFoundAndExpected) {
+  const struct {
+    const char* change;
+    const char* fault;
+  } cases[] = {
+      {"name: 'a b'", "name: found \"a b\", expected 1 to 128"},
+      {"name: '12'", "name: found \"12\", expected at least one character that is no digit"},
+      {"batch { shares: 9 }", "batch.shares: found 9, expected 1 to 8"},
+      {"batch { shares: 0 }", "batch.shares: found 0"},
+      {"batch { micro_batches: 17 }", "batch.micro_batches: found 17, expected 1 to 16"},
+      {"optimizer { learning_rate: nan }", "optimizer.learning_rate: found nan"},
+      {"optimizer { learning_rate: -1 }", "optimizer.learning_rate: found -1"},
+      {"optimizer { learning_rate: inf }", "optimizer.learning_rate: found inf"},
+      {"optimizer { momentum { momentum: 1 } }", "optimizer.momentum.momentum: found 1"},
+      {"optimizer { adamw { beta1: -0.5 } }", "optimizer.adamw.beta1: found -0.5"},
+      {"optimizer { adamw { beta2: nan } }", "optimizer.adamw.beta2: found nan"},
+      {"optimizer { adamw { epsilon: 0 } }", "optimizer.adamw.epsilon: found 0"},
+      {"optimizer { adamw { weight_decay: -1 } }", "optimizer.adamw.weight_decay: found -1"},
+      {"data { stddev: 0 }", "data.stddev: found 0"},
+      {"data { mean: inf }", "data.mean: found inf"},
+      {"data { idx { test_labels: '/etc/passwd' } }",
+       "data.idx.test_labels: found \"/etc/passwd\""},
+      {"epochs: 0", "epochs: found 0"},
+      {"steps: 0", "steps: found 0"},
+      {"resources { workers: 0 }", "resources.workers: found 0"},
+      {"resources { servers: 5000 }", "resources.servers: found 5000"},
+      {"model { block { layer { tanh {} } layer { linear {} } } }",
+       "model.block[1].layer[1].linear.out_features: found 0"},
+  };
+  for (const auto& test : cases) EXPECT_THAT(Faults(Spec(test.change)), HasSubstr(test.fault));
+}
+
+TEST(JobCheckTest, EvaluationNeedsATestSet) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->mutable_idx()->clear_test_images();
+  spec.mutable_data()->mutable_idx()->clear_test_labels();
+  EXPECT_THAT(Faults(spec), HasSubstr("data.idx.test_images: found nothing"));
+  spec.mutable_evaluation()->set_off(true);
+  EXPECT_THAT(CheckJobSpec(spec), IsEmpty());
+  spec.mutable_data()->mutable_idx()->set_test_images("c");
+  EXPECT_THAT(Faults(spec), HasSubstr("data.idx.test_labels: found nothing"));
+}
+
+TEST(JobCheckTest, OutputMustBeOneRowOfClasses) {
+  v1::JobSpec spec;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kGood, &spec));
+  // Nothing but shapes can go wrong here: relu keeps [2,2].
+  spec.mutable_model()->clear_input_shape();
+  spec.mutable_model()->add_input_shape(2);
+  spec.mutable_model()->add_input_shape(2);
+  spec.mutable_model()->clear_block();
+  spec.mutable_model()->add_block()->add_layer()->mutable_relu();
+  EXPECT_FALSE(CheckJobSpec(spec).empty());
+}
+
+TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
+  const v1::JobSpec spec = ResolveDefaults(Spec("optimizer { adamw { beta1: 0.5 } }"));
+  EXPECT_EQ(spec.batch().shares(), 8u);
+  EXPECT_EQ(spec.data().stddev(), 1.0f);
+  EXPECT_EQ(spec.optimizer().adamw().beta1(), 0.5f);
+  EXPECT_EQ(spec.optimizer().adamw().beta2(), 0.999f);
+  EXPECT_EQ(spec.resources().workers(), 1u);
+  EXPECT_EQ(spec.model().block(0).name(), "block0");
+  EXPECT_EQ(spec.strategy(), v1::DATA_PARALLEL);
+  EXPECT_EQ(spec.consistency(), v1::SYNC);
+  v1::JobSpec many = Spec("batch { size: 100 micro_batches: 100 }");
+  EXPECT_EQ(ResolveDefaults(many).batch().shares(), 8u);
+  many.mutable_batch()->clear_micro_batches();
+  EXPECT_EQ(ResolveDefaults(many).batch().micro_batches(), 1u);
+  EXPECT_EQ(ResolveDefaults(many).batch().shares(), 1u);
+}
+
+}  // namespace
+}  // namespace sangam
