@@ -25,32 +25,43 @@ class NodeAgent {
     v1::RegisterRequest registration;
     // How long the first registration may take, all tries together; after it Start fails.
     absl::Duration start_deadline = absl::Seconds(30);
-    // Of each call that does not wait for news.
+    // How long Start waits for a name that another process holds: when that process was killed, its
+    // lease must run out first.
+    absl::Duration name_patience = absl::Seconds(15);
+    // Asked several times a second while Start waits; true ends it with Cancelled. May be empty.
+    std::function<bool()> cancelled;
+    // Of each call, besides the time that it waits for news.
     absl::Duration call_deadline = absl::Seconds(5);
     // Reports that may wait; more is a failure of the daemon (see stopped()).
     size_t max_reports = 65536;
   };
 
-  // Called on the agent's thread with everything that the daemon must hold now, each time it
-  // changes. May call Report.
+  // Called on a thread of its own with everything that the daemon must hold now, each time it
+  // changes, and again when the daemon had to register again. While a call takes its time the agent
+  // goes on sending signs of life; of what changes meanwhile only the last state is handed over.
+  // May call Report; must not call Leave.
   using OnAssignments = std::function<void(const std::vector<v1::Assignment>&)>;
 
   // Registers, then goes on in the background.
-  // Errors: Unavailable  the coordinator could not be reached; says what was tried and how long
-  //         others       as ClusterService.Register
+  // Errors: Unavailable      the coordinator could not be reached; says what was tried and how long
+  //         InvalidArgument  its address is not "host:port"
+  //         Cancelled        Options.cancelled said so
+  //         others           as ClusterService.Register
   static absl::StatusOr<std::unique_ptr<NodeAgent>> Start(Options options,
                                                           OnAssignments on_assignments);
   virtual ~NodeAgent() = default;
 
-  // Queues a report; returns at once. Several reports of one job travel in one call.
+  // Queues a report; returns at once. Several reports of one job travel in one call. A report may
+  // be delivered twice, never out of order.
   virtual void Report(uint64_t job, uint64_t generation, v1::JobReport report) = 0;
 
   // OK while the agent works; why it cannot go on otherwise (another incarnation took the name, too
   // many reports waited). The daemon should end.
   virtual absl::Status stopped() const = 0;
 
-  // Delivers waiting reports and says goodbye, at most for `deadline`, then stops the threads. No
-  // callback runs afterwards. The destructor does it with a short deadline when it was not called.
+  // Delivers waiting reports and says goodbye, at most for `deadline`, then stops the threads, for
+  // which it waits until a callback that is under way returns. No callback runs afterwards. The
+  // destructor does it with a short deadline when it was not called.
   virtual void Leave(const std::string& reason, absl::Duration deadline) = 0;
 
   // The address as others will see it (RegisterResponse.address).

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "proto/cluster_service.pb.h"
@@ -15,17 +17,28 @@
 
 namespace sangam {
 
+class JobShard;
+
+struct ShardTableOptions {
+  // Bytes of weights and optimizer state that all jobs together may take; 0: no limit. Gradients
+  // that wait for their siblings, and copies made for late readers, come on top.
+  uint64_t memory_limit = 0;
+};
+
 // The shards of all jobs on this server. Thread-safe.
 class ShardTable {
  public:
   // `server_name`: this server's name, as plans call it.
-  explicit ShardTable(std::string server_name);
+  explicit ShardTable(std::string server_name, ShardTableOptions options = {});
   ~ShardTable();
 
   // Makes the table hold exactly what the coordinator assigned: lays out the pages of new jobs
   // (initial weights by address), drops what is no longer assigned, reduces jobs in phase HOLD to
   // their last weights. Returns what to report to the coordinator (READY or FAILED for each new
-  // generation), without the daemon's identity.
+  // generation), without the daemon's identity. May take as long as filling all new weights does.
+  //
+  // A job must be new in phase PREPARE: in another phase its weights were lost with an earlier
+  // process, and the report is FAILED (RUN) or absent (HOLD).
   std::vector<v1::ReportRequest> Reconcile(const std::vector<v1::Assignment>& assignments);
 
   // Errors: NotFound  this server does not hold the job
@@ -35,10 +48,30 @@ class ShardTable {
   uint64_t MemoryBytes() const;
 
  private:
-  struct Entry;
+  struct Entry {
+    uint64_t generation = 0;
+    std::shared_ptr<JobShard> shard;  // null: the job could not be prepared
+    bool held = false;                // phase HOLD
+  };
+
+  void DropUnassigned(const std::vector<v1::Assignment>& assignments)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
+  // What to report, if anything.
+  std::optional<v1::JobReport> ReconcileJob(const v1::Assignment& assignment)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
+  absl::StatusOr<std::shared_ptr<JobShard>> Prepare(const v1::Assignment& assignment,
+                                                    const Entry& existing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
+  void Hold(const v1::Assignment& assignment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
+  std::optional<Entry> Lookup(uint64_t job) const;
+  void Store(uint64_t job, Entry entry);
+
   const std::string server_name_;
+  const ShardTableOptions options_;
+  // One Reconcile at a time; held while memory is taken and filled. Before mutex_ when both are.
+  Mutex reconcile_mutex_;
   mutable Mutex mutex_;
-  std::map<uint64_t, std::unique_ptr<Entry>> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sangam

@@ -7,20 +7,19 @@
 
 namespace sangam::testing {
 
-// A small image data set, the same for the same seed.
+// Images of one byte a pixel, with labels.
 struct ImageSet {
-  uint32_t rows = 0;
-  uint32_t cols = 0;
-  std::vector<std::vector<uint8_t>> images;
+  int rows = 0;
+  int columns = 0;
+  std::vector<std::vector<uint8_t>> images;  // rows * columns pixels each, row after row
   std::vector<uint8_t> labels;
 };
 
-// `count` images of `classes` classes that a small network can tell apart: each class has its own
-// pattern, and every image has noise of its own. `seed` chooses the noise; the patterns are the
-// same for all seeds, so that a training and a test set belong together.
-ImageSet MakeImages(uint64_t seed, uint32_t count, uint32_t rows, uint32_t cols, uint32_t classes);
+// Made-up images whose labels can be learnt: class c of `classes` brightens a part of the image of
+// its own; the rest is noise. The same for the same arguments.
+ImageSet MakeImages(uint64_t seed, int samples, int rows, int columns, int classes);
 
-// The set's two files in the IDX format, not compressed.
+// The bytes of the IDX files of a set.
 std::string IdxImages(const ImageSet& set);
 std::string IdxLabels(const ImageSet& set);
 

@@ -3,28 +3,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/views.h"
+#include "worker/layers/pass_context.h"
 
 namespace sangam {
 
-// What a pass over one micro-batch knows besides its tensors. Row r of a matrix is the sample at
-// position first_position + r of the step's global batch.
-struct PassContext {
-  uint64_t seed = 0;
-  uint64_t step = 0;
-  uint64_t first_position = 0;
-  // False: evaluation; dropout is the identity and nothing is kept for backward.
-  bool training = true;
-};
-
-// Memory of one block for one micro-batch in flight: what forward keeps for backward, the output and
-// the gradient with respect to the input. Belongs to one lane; used again micro-batch after
+// Memory of one block for one micro-batch in flight: what forward keeps for backward, the output
+// and the gradient with respect to the input. Belongs to one lane; used again micro-batch after
 // micro-batch. No pass allocates.
 class BlockState;
 
@@ -49,8 +39,9 @@ class Block {
 
   // input: [rows, product of the input shape]; `weights`: the block's segment in the backend's
   // memory (nullptr without parameters). Both must stay unchanged until Backward when training.
-  // Returns the output [rows, product of the output shape], which lies in `state` and is valid until
-  // the next Forward with the same state.
+  // Returns the output [rows, product of the output shape], which lies in `state` (or is the input
+  // itself, when the block moves nothing) and is valid until the next Forward with the same state.
+  // Errors: InvalidArgument  shapes that do not fit, or the state of another block
   absl::StatusOr<ConstMatrix> Forward(Backend* backend, const PassContext& context,
                                       ConstMatrix input, const float* weights,
                                       BlockState* state) const;
@@ -59,7 +50,10 @@ class Block {
   // output_gradient: [rows, output size], gradient of the loss sum. Adds the gradient with respect
   // to the weights to `weight_gradient` (the segment's length; nullptr without parameters), or
   // overwrites it when `accumulate` is false. Returns the gradient with respect to the input, which
-  // lies in `state`; when `want_input_gradient` is false it is not computed and the result is empty.
+  // lies in `state` (or is output_gradient itself, when the block moves nothing); when
+  // `want_input_gradient` is false it is not computed and the result is empty.
+  // Errors: InvalidArgument     as Forward
+  //         FailedPrecondition  Forward has not run with `state`, or not in training
   absl::StatusOr<ConstMatrix> Backward(Backend* backend, const PassContext& context,
                                        ConstMatrix output_gradient, const float* weights,
                                        bool accumulate, bool want_input_gradient,

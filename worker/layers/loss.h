@@ -28,8 +28,8 @@ class Loss {
   // Errors: InvalidArgument  unknown loss
   static absl::StatusOr<std::unique_ptr<Loss>> Create(const v1::LossSpec& spec);
 
-  // outputs: [rows, classes]; labels: rows numbers in host memory, all < classes. When `gradient` is
-  // not nullptr, writes the gradient of the loss *sum* with respect to the outputs to it (same
+  // outputs: [rows, classes]; labels: rows numbers in host memory, all < classes. When `gradient`
+  // is not nullptr, writes the gradient of the loss *sum* with respect to the outputs to it (same
   // shape, the backend's memory). Waits for the result.
   // Errors: InvalidArgument  a label is out of range; names row, label and classes
   virtual absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs,

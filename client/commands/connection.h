@@ -1,0 +1,38 @@
+#ifndef SANGAM_CLIENT_COMMANDS_CONNECTION_H_
+#define SANGAM_CLIENT_COMMANDS_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/commands/command.h"
+#include "client/flags.h"
+#include "client/job_client.h"
+
+namespace sangam {
+
+// The flags that commands share which talk to a coordinator.
+class Connection {
+ public:
+  // --coordinator and --timeout.
+  void AddFlags(const Environment& environment, FlagSet* flags);
+  // --output.
+  void AddOutputFlag(FlagSet* flags);
+
+  bool json() const { return output_ == "json"; }
+  absl::Duration timeout() const { return timeout_; }
+
+  // A client that stops when the user interrupts. `environment` must outlive it.
+  // Errors: InvalidArgument  the address is not "host:port" (a usage error)
+  absl::StatusOr<std::unique_ptr<JobClient>> Connect(const Environment& environment) const;
+
+ private:
+  std::string coordinator_;
+  absl::Duration timeout_ = absl::Seconds(10);
+  std::string output_ = "table";
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_CLIENT_COMMANDS_CONNECTION_H_

@@ -1,0 +1,207 @@
+#include "client/commands/job_tables.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/human_format.h"
+#include "client/table.h"
+
+namespace sangam {
+namespace {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// The name of the member that is set, "adamw"; "" when none is.
+template <typename Message>
+std::string SetMember(const Message& message, absl::string_view oneof) {
+  const auto* descriptor = Message::descriptor()->FindOneofByName(std::string(oneof));
+  const auto* field = message.GetReflection()->GetOneofFieldDescriptor(message, descriptor);
+  return field == nullptr ? "" : field->name();
+}
+
+std::string StepsText(const v1::Progress& progress) {
+  if (progress.steps_total() == 0) return absl::StrCat(progress.steps_done());
+  return absl::StrCat(progress.steps_done(), "/", progress.steps_total());
+}
+
+std::string AccuracyText(const v1::Job& job) {
+  if (job.evaluation_size() == 0) return "-";
+  return absl::StrFormat("%.4f", job.evaluation(job.evaluation_size() - 1).accuracy());
+}
+
+std::string Since(const v1::Job& job, absl::Time now) {
+  if (job.history_size() == 0) return "-";
+  return HumanDuration(now - ToTime(job.history(job.history_size() - 1).time()));
+}
+
+std::string ModelText(const v1::Job& job) {
+  int layers = 0;
+  for (const v1::BlockSpec& block : job.spec().model().block()) layers += block.layer_size();
+  return absl::StrCat(layers, " layers in ", job.spec().model().block_size(), " blocks, ",
+                      HumanCount(job.layout().parameter_count()), " parameters (",
+                      HumanBytes(job.layout().parameter_count() * 4), ")");
+}
+
+std::string BatchText(const v1::BatchSpec& batch) {
+  std::string text = absl::StrCat(batch.size(), " samples");
+  if (batch.has_micro_batches()) {
+    absl::StrAppend(&text, " in ", batch.micro_batches(), " micro-batches");
+  }
+  if (batch.has_shares()) absl::StrAppend(&text, ", ", batch.shares(), " shares");
+  return text;
+}
+
+void AddProgress(const v1::Job& job, Facts* facts) {
+  const v1::Progress& progress = job.progress();
+  if (progress.steps_total() == 0) return;
+  std::string text = absl::StrCat(Percent(progress.steps_done(), progress.steps_total()),
+                                  "%, step ", StepsText(progress));
+  if (progress.steps_per_epoch() != 0) {
+    absl::StrAppend(&text, ", ", progress.steps_per_epoch(), " per epoch");
+  }
+  facts->emplace_back("progress", text);
+  if (progress.steps_done() == 0) return;
+  facts->emplace_back("loss", HumanLoss(progress.loss()));
+  facts->emplace_back("speed",
+                      absl::StrCat(HumanRate(progress.samples_per_second()), " samples/s, ",
+                                   HumanCount(progress.samples()), " samples so far"));
+}
+
+void AddSpec(const v1::Job& job, Facts* facts) {
+  const v1::JobSpec& spec = job.spec();
+  facts->emplace_back("model", ModelText(job));
+  facts->emplace_back("optimizer",
+                      absl::StrCat(SetMember(spec.optimizer(), "kind"), ", learning rate ",
+                                   spec.optimizer().learning_rate()));
+  facts->emplace_back("batch", BatchText(spec.batch()));
+  if (spec.has_epochs()) facts->emplace_back("duration", absl::StrCat(spec.epochs(), " epochs"));
+  if (spec.has_steps()) facts->emplace_back("duration", absl::StrCat(spec.steps(), " steps"));
+  facts->emplace_back("seed", absl::StrCat(spec.seed()));
+}
+
+std::string Indented(absl::string_view title, const std::string& table) {
+  std::string text = absl::StrCat("\n", title, "\n");
+  size_t begin = 0;
+  for (size_t end = table.find('\n'); end != std::string::npos; end = table.find('\n', begin)) {
+    absl::StrAppend(&text, "  ", table.substr(begin, end - begin), "\n");
+    begin = end + 1;
+  }
+  return text;
+}
+
+std::string HistoryTable(const v1::Job& job, absl::TimeZone zone) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::StateChange& change : job.history()) {
+    rows.push_back({absl::FormatTime("%Y-%m-%d %H:%M:%S", ToTime(change.time()), zone),
+                    StateName(change.state()), OneLine(change.reason())});
+  }
+  return FormatTable({{"TIME"}, {"STATE"}, {"REASON"}}, rows);
+}
+
+std::string EvaluationTable(const v1::Job& job) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::Evaluation& evaluation : job.evaluation()) {
+    rows.push_back({absl::StrCat(evaluation.step()), absl::StrFormat("%.4f", evaluation.accuracy()),
+                    HumanLoss(evaluation.loss()),
+                    absl::StrCat(evaluation.correct(), "/", evaluation.samples())});
+  }
+  return FormatTable({{"STEP", true}, {"ACCURACY", true}, {"LOSS", true}, {"CORRECT", true}}, rows);
+}
+
+}  // namespace
+
+std::string JobTitle(const v1::Job& job) {
+  return job.spec().name().empty() ? absl::StrCat(job.id()) : OneLine(job.spec().name());
+}
+
+std::string FormatJobList(const v1::ListJobsResponse& jobs, absl::Time now) {
+  if (jobs.job_size() == 0) return "No jobs. Submit one: sangam submit FILE\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::Job& job : jobs.job()) {
+    const v1::Progress& progress = job.progress();
+    const bool stepped = progress.steps_done() > 0;
+    const std::string age =
+        job.history_size() == 0 ? "-" : HumanDuration(now - ToTime(job.history(0).time()));
+    rows.push_back({absl::StrCat(job.id()), OneLine(job.spec().name()), StateName(job.state()),
+                    progress.steps_total() == 0
+                        ? "-"
+                        : absl::StrCat(Percent(progress.steps_done(), progress.steps_total()), "%"),
+                    StepsText(progress), stepped ? HumanLoss(progress.loss()) : "-",
+                    AccuracyText(job), stepped ? HumanRate(progress.samples_per_second()) : "-",
+                    age});
+  }
+  std::string text = FormatTable({{"JOB", true},
+                                  {"NAME"},
+                                  {"STATE"},
+                                  {"DONE", true},
+                                  {"STEPS", true},
+                                  {"LOSS", true},
+                                  {"ACCURACY", true},
+                                  {"SAMPLES/S", true},
+                                  {"AGE", true}},
+                                 rows);
+  if (jobs.more()) absl::StrAppend(&text, "Older jobs: --limit=0 shows all.\n");
+  return text;
+}
+
+std::string FormatJob(const v1::Job& job, absl::Time now, absl::TimeZone zone) {
+  Facts facts;
+  facts.emplace_back("job", absl::StrCat(job.id()));
+  facts.emplace_back("name", OneLine(job.spec().name()));
+  facts.emplace_back("state", absl::StrCat(StateName(job.state()), ", for ", Since(job, now)));
+  if (!job.reason().empty()) facts.emplace_back("reason", OneLine(job.reason()));
+  AddProgress(job, &facts);
+  AddSpec(job, &facts);
+  if (job.worker_size() > 0) facts.emplace_back("workers", absl::StrJoin(job.worker(), ", "));
+  std::vector<std::string> servers;
+  for (int i = 0; i < job.server_size(); ++i) {
+    const bool address = i < job.server_address_size();
+    servers.push_back(address ? absl::StrCat(job.server(i), " (", job.server_address(i), ")")
+                              : job.server(i));
+  }
+  if (!servers.empty()) facts.emplace_back("servers", absl::StrJoin(servers, ", "));
+  if (job.generation() != 0) facts.emplace_back("generation", absl::StrCat(job.generation()));
+  facts.emplace_back("weights", job.weights_available() ? "held by the servers" : "not held");
+
+  std::string text;
+  for (const auto& [key, value] : facts) absl::StrAppendFormat(&text, "%-11s %s\n", key, value);
+  absl::StrAppend(&text, Indented("history", HistoryTable(job, zone)));
+  if (job.evaluation_size() > 0) {
+    absl::StrAppend(&text, Indented("evaluations", EvaluationTable(job)));
+  }
+  return text;
+}
+
+std::string FormatCluster(const v1::Cluster& cluster) {
+  if (cluster.daemon_size() == 0) {
+    return "No daemons. Start some: sangam-worker --coordinator=HOST:PORT --data_root=DIR\n";
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    rows.push_back({daemon.role(), OneLine(daemon.name()), daemon.alive() ? "alive" : "lost",
+                    HumanDuration(absl::Milliseconds(daemon.silent_ms())),
+                    daemon.address().empty() ? "-" : daemon.address(),
+                    absl::StrCat(daemon.threads()),
+                    daemon.memory_bytes() == 0 ? "-" : HumanBytes(daemon.memory_bytes()),
+                    daemon.backend().empty() ? "-" : daemon.backend(),
+                    daemon.job_size() == 0 ? "-" : absl::StrJoin(daemon.job(), ",")});
+  }
+  return FormatTable({{"ROLE"},
+                      {"NAME"},
+                      {"STATE"},
+                      {"SILENT", true},
+                      {"ADDRESS"},
+                      {"THREADS", true},
+                      {"MEMORY", true},
+                      {"BACKEND"},
+                      {"JOBS"}},
+                     rows);
+}
+
+}  // namespace sangam

@@ -1,0 +1,32 @@
+#include "client/interrupt.h"
+
+#include <atomic>
+#include <csignal>
+#include <initializer_list>
+
+namespace sangam {
+namespace {
+
+// A signal handler can reach nothing but a global.
+std::atomic<int> interrupts{0};
+static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal handler");
+
+void Count(int /*signal*/) { interrupts.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace
+
+void CatchInterrupts() {
+  struct sigaction action {};
+  action.sa_handler = Count;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+  // Who started us may have ignored it; then the ends of our own children would be lost.
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &action, nullptr);
+}
+
+int Interrupts() { return interrupts.load(std::memory_order_relaxed); }
+
+}  // namespace sangam

@@ -1,0 +1,286 @@
+#include "client/job_client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/status.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/call_queue.h"
+#include "client/human_format.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_status.h"
+#include "proto/job_service.grpc.pb.h"
+
+namespace sangam {
+namespace {
+
+constexpr absl::Duration kIdlePeriod = absl::Milliseconds(50);
+constexpr uint64_t kMaxPageSize = 1000;
+// Streams in a row that end at once although the coordinator answers other calls.
+constexpr int kMaxLostStreams = 20;
+
+bool MayRepeat(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+// What the jitter of the backoff follows from; every process has its own.
+uint64_t RandomSeed() {
+  uint64_t seed = 0;
+  // Without randomness clients only come back together.
+  if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0) return 0;
+  return seed;
+}
+
+using Stub = v1::JobService::Stub;
+
+class GrpcJobClient : public JobClient {
+ public:
+  GrpcJobClient(Options options, std::unique_ptr<Stub> stub)
+      : options_(std::move(options)),
+        stub_(std::move(stub)),
+        last_idle_(options_.clock->Steady()),
+        queue_([this] { return Idle(); }) {}
+
+  absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec, const std::string& request_id) override;
+  absl::StatusOr<v1::Job> Validate(const v1::JobSpec& spec) override;
+  absl::StatusOr<v1::Job> Get(const std::string& job) override;
+  absl::StatusOr<v1::Job> Cancel(const std::string& job, const std::string& reason) override;
+  absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit) override;
+  absl::StatusOr<v1::Cluster> GetCluster() override;
+  absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) override;
+
+ private:
+  template <typename Request, typename Response>
+  using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
+      grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(const Request& request, Method<Request, Response> method);
+  // Repeats `attempt`, which takes the deadline of one try.
+  absl::Status Retry(const std::function<CallOutcome(absl::Duration)>& attempt);
+  // One stream of events, from *revision on; *revision becomes that of the last event that came.
+  CallOutcome WatchOnce(uint64_t job, uint64_t* revision, WatchHandler* handler);
+  // Asks Options.check, and the handler while one watches.
+  absl::Status Idle();
+  absl::Status Pause(absl::Duration delay);
+
+  const Options options_;
+  const std::unique_ptr<Stub> stub_;
+  // Of the watch that goes on; else null.
+  WatchHandler* handler_ = nullptr;
+  absl::Duration last_idle_;
+  CallQueue queue_;
+};
+
+absl::Status GrpcJobClient::Idle() {
+  last_idle_ = options_.clock->Steady();
+  RETURN_IF_ERROR(options_.check());
+  return handler_ == nullptr ? absl::OkStatus() : handler_->OnIdle();
+}
+
+absl::Status GrpcJobClient::Pause(absl::Duration delay) {
+  const absl::Duration until = options_.clock->Steady() + delay;
+  while (true) {
+    RETURN_IF_ERROR(Idle());
+    const absl::Duration left = until - options_.clock->Steady();
+    if (left <= absl::ZeroDuration()) return absl::OkStatus();
+    absl::SleepFor(std::min(left, kIdlePeriod));
+  }
+}
+
+absl::Status GrpcJobClient::Retry(const std::function<CallOutcome(absl::Duration)>& attempt) {
+  const absl::Duration start = options_.clock->Steady();
+  Backoff backoff(options_.backoff, RandomSeed());
+  int tries = 0;
+  while (true) {
+    const absl::Duration left = options_.timeout - (options_.clock->Steady() - start);
+    const CallOutcome outcome = attempt(std::min(options_.call_deadline, left));
+    ++tries;
+    RETURN_IF_ERROR(outcome.stop);
+    if (!MayRepeat(outcome.rpc)) return outcome.rpc;
+    const absl::Duration delay = backoff.Next();
+    const absl::Duration elapsed = options_.clock->Steady() - start;
+    if (elapsed + delay >= options_.timeout) {
+      return absl::Status(
+          outcome.rpc.code(),
+          absl::StrCat("coordinator ", options_.coordinator, " cannot be reached: ", tries,
+                       tries == 1 ? " try in " : " tries in ", HumanDuration(elapsed),
+                       "; the last one: ", outcome.rpc.message()));
+    }
+    RETURN_IF_ERROR(Pause(delay));
+  }
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> GrpcJobClient::Call(const Request& request,
+                                             Method<Request, Response> method) {
+  Response response;
+  RETURN_IF_ERROR(Retry([&](absl::Duration deadline) {
+    grpc::ClientContext context;
+    SetTimeout(deadline, &context);
+    const auto reader = (stub_.get()->*method)(&context, request, queue_.queue());
+    reader->StartCall();
+    grpc::Status status;
+    response.Clear();
+    reader->Finish(&response, &status, this);
+    bool ok = false;
+    const absl::Status stop = queue_.Await(&context, &ok);
+    return CallOutcome{stop, FromGrpcStatus(status)};
+  }));
+  return response;
+}
+
+absl::StatusOr<v1::Job> GrpcJobClient::Submit(const v1::JobSpec& spec,
+                                              const std::string& request_id) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_request_id(request_id);
+  ASSIGN_OR_RETURN(v1::SubmitJobResponse response, Call(request, &Stub::PrepareAsyncSubmitJob));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> GrpcJobClient::Validate(const v1::JobSpec& spec) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_validate_only(true);
+  ASSIGN_OR_RETURN(v1::SubmitJobResponse response, Call(request, &Stub::PrepareAsyncSubmitJob));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> GrpcJobClient::Get(const std::string& job) {
+  v1::GetJobRequest request;
+  request.set_job(job);
+  return Call(request, &Stub::PrepareAsyncGetJob);
+}
+
+absl::StatusOr<v1::Job> GrpcJobClient::Cancel(const std::string& job, const std::string& reason) {
+  v1::CancelJobRequest request;
+  request.set_job(job);
+  request.set_reason(reason);
+  return Call(request, &Stub::PrepareAsyncCancelJob);
+}
+
+absl::StatusOr<v1::ListJobsResponse> GrpcJobClient::List(uint64_t limit) {
+  v1::ListJobsResponse all;
+  v1::ListJobsRequest request;
+  while (true) {
+    const uint64_t have = static_cast<uint64_t>(all.job_size());
+    const uint64_t want = limit == 0 ? kMaxPageSize : std::min(kMaxPageSize, limit - have);
+    request.set_page_size(static_cast<uint32_t>(want));
+    ASSIGN_OR_RETURN(v1::ListJobsResponse page, Call(request, &Stub::PrepareAsyncListJobs));
+    all.set_more(page.more());
+    for (v1::Job& job : *page.mutable_job()) {
+      // Ids that do not fall would make this loop endless.
+      const bool falls = request.before_id() == 0 || job.id() < request.before_id();
+      if (job.id() == 0 || !falls) {
+        return absl::InternalError(absl::StrCat("the coordinator listed job ", job.id(),
+                                                " behind job ", request.before_id(),
+                                                ", expected falling numbers"));
+      }
+      request.set_before_id(job.id());
+      *all.add_job() = std::move(job);
+    }
+    if (!page.more() || page.job_size() == 0) return all;
+    if (limit != 0 && static_cast<uint64_t>(all.job_size()) >= limit) return all;
+  }
+}
+
+absl::StatusOr<v1::Cluster> GrpcJobClient::GetCluster() {
+  return Call(v1::GetClusterRequest(), &Stub::PrepareAsyncGetCluster);
+}
+
+CallOutcome GrpcJobClient::WatchOnce(uint64_t job, uint64_t* revision, WatchHandler* handler) {
+  v1::WatchJobRequest request;
+  request.set_job(absl::StrCat(job));
+  request.set_after_revision(*revision);
+  grpc::ClientContext context;
+  SetTimeout(options_.stream_deadline, &context);
+  const auto reader = stub_->PrepareAsyncWatchJob(&context, request, queue_.queue());
+  CallOutcome outcome;
+  bool ok = false;
+  reader->StartCall(this);
+  outcome.stop = queue_.Await(&context, &ok);
+  v1::JobEvent event;
+  while (ok && outcome.stop.ok()) {
+    reader->Read(&event, this);
+    outcome.stop = queue_.Await(&context, &ok);
+    if (!ok || !outcome.stop.ok()) break;
+    if (event.revision() <= *revision) continue;
+    *revision = event.revision();
+    outcome.stop = handler->OnEvent(event);
+    const bool due = options_.clock->Steady() - last_idle_ >= kIdlePeriod;
+    if (outcome.stop.ok() && due) outcome.stop = Idle();
+  }
+  if (!outcome.stop.ok()) {
+    context.TryCancel();
+    return outcome;
+  }
+  grpc::Status status;
+  reader->Finish(&status, this);
+  outcome.stop = queue_.Await(&context, &ok);
+  outcome.rpc = FromGrpcStatus(status);
+  return outcome;
+}
+
+absl::Status GrpcJobClient::Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) {
+  handler_ = handler;
+  uint64_t revision = after_revision;
+  Backoff backoff(options_.backoff, RandomSeed());
+  int lost = 0;
+  absl::Status result;
+  while (true) {
+    const uint64_t before = revision;
+    const CallOutcome outcome = WatchOnce(job, &revision, handler);
+    result = outcome.stop.ok() ? outcome.rpc : outcome.stop;
+    if (!outcome.stop.ok() || !MayRepeat(outcome.rpc)) break;
+    if (revision > before) {
+      backoff.Reset();
+      lost = 0;
+    }
+    if (absl::IsUnavailable(outcome.rpc)) {
+      if (++lost > kMaxLostStreams) break;
+      handler->OnLost(outcome.rpc);
+      result = Pause(backoff.Next());
+      if (!result.ok()) break;
+    }
+    // Is somebody there at all? This also bounds the time without an answer.
+    result = Get(absl::StrCat(job)).status();
+    if (!result.ok()) break;
+  }
+  handler_ = nullptr;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobClient>> JobClient::Create(Options options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                   MakeControlChannel(options.coordinator), "coordinator");
+  return std::make_unique<GrpcJobClient>(std::move(options), v1::JobService::NewStub(channel));
+}
+
+std::string NewRequestId() {
+  std::array<char, 16> bytes{};
+  // Reads of up to 256 bytes are never cut short.
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return "";
+  return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
+}
+
+}  // namespace sangam

@@ -1,0 +1,86 @@
+#ifndef SANGAM_CLIENT_JOB_CLIENT_H_
+#define SANGAM_CLIENT_JOB_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "proto/job_service.pb.h"
+
+namespace sangam {
+
+// Follows a job; see JobClient::Watch.
+class WatchHandler {
+ public:
+  virtual ~WatchHandler() = default;
+  // Called once for each event, in order. An error ends the watch and is returned by it.
+  virtual absl::Status OnEvent(const v1::JobEvent& event) = 0;
+  // Called some twenty times a second, whether events come or not. An error as above.
+  virtual absl::Status OnIdle() { return absl::OkStatus(); }
+  // The coordinator is out of reach; the watch tries again.
+  virtual void OnLost(const absl::Status& /*why*/) {}
+};
+
+// The client's side of JobService. A call that finds no coordinator (UNAVAILABLE), or no answer in
+// time, is repeated with backoff until `timeout` has passed; all calls may be repeated without
+// harm. Not thread-safe.
+//
+// Errors of every call:
+//   Unavailable        the coordinator cannot be reached; names its address, the tries and the time
+//   DeadlineExceeded   it does not answer; likewise
+//   others             as the service says, see proto/job_service.proto; as Options.check
+class JobClient {
+ public:
+  struct Options {
+    std::string coordinator;  // "host:port"
+    // For all tries of one call.
+    absl::Duration timeout = absl::Seconds(10);
+    // For one try.
+    absl::Duration call_deadline = absl::Seconds(5);
+    // For one stream of events. When it is over the next one begins where it ended, so that the
+    // silent loss of a coordinator is noticed.
+    absl::Duration stream_deadline = absl::Minutes(1);
+    Backoff::Options backoff;
+    // Asked some twenty times a second while waiting; an error ends the call and is returned.
+    std::function<absl::Status()> check = [] { return absl::OkStatus(); };
+    const Clock* clock = &Clock::Real();
+  };
+
+  // Connects when the first call is made.
+  // Errors: InvalidArgument  the address is not "host:port"
+  static absl::StatusOr<std::unique_ptr<JobClient>> Create(Options options);
+  virtual ~JobClient() = default;
+
+  // `request_id` makes the call safe to repeat, also later: see NewRequestId.
+  virtual absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec,
+                                         const std::string& request_id) = 0;
+  // Only checks the specification.
+  virtual absl::StatusOr<v1::Job> Validate(const v1::JobSpec& spec) = 0;
+
+  // `job`: a number, or a name: the newest job of that name.
+  virtual absl::StatusOr<v1::Job> Get(const std::string& job) = 0;
+  virtual absl::StatusOr<v1::Job> Cancel(const std::string& job, const std::string& reason) = 0;
+
+  // Newest first; the newest `limit` jobs, or all when it is 0.
+  virtual absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit) = 0;
+
+  virtual absl::StatusOr<v1::Cluster> GetCluster() = 0;
+
+  // Hands every event after `after_revision` to `handler`, until the job has ended. Goes on where
+  // it was when the connection is lost; `timeout` bounds how long the coordinator may be out of
+  // reach.
+  virtual absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) = 0;
+};
+
+// A fresh id for JobClient::Submit: 128 random bits from the system, in hexadecimal.
+std::string NewRequestId();
+
+}  // namespace sangam
+
+#endif  // SANGAM_CLIENT_JOB_CLIENT_H_

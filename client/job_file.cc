@@ -1,0 +1,224 @@
+#include "client/job_file.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "client/field_override.h"
+#include "client/files.h"
+#include "client/suggestion.h"
+#include "common/base/status_macros.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+
+namespace sangam {
+namespace {
+
+constexpr size_t kMaxJobFileBytes = 16 * 1024 * 1024;
+// Deeper than any specification; a bound, because both parsers recurse.
+constexpr int kMaxDepth = 64;
+
+// "; did you mean ...? (its fields: ...)" for protobuf's complaint
+//   Message type "sangam.v1.JobSpec" has no field named "epoch".
+// "" for any other.
+std::string FieldHint(absl::string_view message) {
+  constexpr absl::string_view kBefore = "Message type \"";
+  constexpr absl::string_view kBetween = "\" has no field named \"";
+  if (!absl::StartsWith(message, kBefore)) return "";
+  const size_t between = message.find(kBetween);
+  if (between == absl::string_view::npos) return "";
+  const absl::string_view type_name = message.substr(kBefore.size(), between - kBefore.size());
+  absl::string_view field = message.substr(between + kBetween.size());
+  field = field.substr(0, field.find('"'));
+  const google::protobuf::Descriptor* type =
+      google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
+          std::string(type_name));
+  if (type == nullptr) return "";
+  const std::vector<std::string> names = FieldNames(*type);
+  if (names.empty()) return "; it has no fields";
+  return absl::StrCat(DidYouMean(field, names), " (its fields: ", absl::StrJoin(names, ", "), ")");
+}
+
+// Collects "name:line:column: message" lines.
+class TextErrors : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit TextErrors(absl::string_view name) : name_(name) {}
+
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    // The end of the file has no line of its own.
+    const std::string place = line < 0 ? "" : absl::StrCat(line + 1, ":", column + 1, ":");
+    const absl::string_view sentence = absl::StripSuffix(message, ".");
+    lines_.push_back(absl::StrCat(name_, ":", place, " ", sentence, FieldHint(message)));
+  }
+  std::string text() const { return absl::StrJoin(lines_, "\n"); }
+
+ private:
+  const std::string name_;
+  std::vector<std::string> lines_;
+};
+
+absl::StatusOr<v1::JobSpec> ParseText(absl::string_view text, absl::string_view name) {
+  TextErrors errors(name);
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(kMaxDepth);
+  v1::JobSpec spec;
+  if (!parser.ParseFromString(std::string(text), &spec)) {
+    return absl::InvalidArgumentError(errors.text());
+  }
+  return spec;
+}
+
+// Only looks for the first syntax error: protobuf's JSON parser does not tell its place.
+class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*elements*/) override { return true; }
+  bool key(string_t& /*value*/) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t /*elements*/) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t position, const std::string& /*last_token*/,
+                   const nlohmann::detail::exception& error) override {
+    position_ = position;
+    message_ = error.what();
+    return false;
+  }
+  // Bytes read up to and including the faulty one.
+  size_t position() const { return position_; }
+  // What the parser found and expected, without its own preamble:
+  //   [json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...
+  std::string message() const {
+    const size_t place = message_.find(": ");
+    return place == std::string::npos ? message_ : message_.substr(place + 2);
+  }
+
+ private:
+  size_t position_ = 0;
+  std::string message_;
+};
+
+// "line:column" of the byte before `position`, counted from 1.
+std::string PlaceOf(absl::string_view text, size_t position) {
+  const absl::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const size_t line_start = before.rfind('\n');
+  const size_t column =
+      line_start == absl::string_view::npos ? before.size() : before.size() - line_start - 1;
+  return absl::StrCat(line, ":", column + 1);
+}
+
+absl::StatusOr<v1::JobSpec> ParseJson(absl::string_view text, absl::string_view name) {
+  JsonSyntax syntax;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &syntax)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":", PlaceOf(text, syntax.position()), ": ", syntax.message()));
+  }
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = false;
+  v1::JobSpec spec;
+  const auto status =
+      google::protobuf::util::JsonStringToMessage(std::string(text), &spec, options);
+  if (!status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message().ToString()));
+  }
+  return spec;
+}
+
+bool IsUtf8(absl::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if ((lead >= 0x80 && lead < 0xC2) || lead > 0xF4 || i + length > text.size()) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return false;
+    }
+    // Overlong forms, surrogates, and what lies beyond Unicode.
+    const auto second = static_cast<unsigned char>(length > 1 ? text[i + 1] : 0);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
+      return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+absl::Status CheckStringField(const google::protobuf::Message& message,
+                              const google::protobuf::FieldDescriptor* field) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const int size = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+  for (int i = 0; i < size; ++i) {
+    std::string scratch;
+    const std::string& value =
+        field->is_repeated() ? reflection.GetRepeatedStringReference(message, field, i, &scratch)
+                             : reflection.GetStringReference(message, field, &scratch);
+    if (!IsUtf8(value)) {
+      return absl::InvalidArgumentError(absl::StrCat("field '", field->name(), "' of ",
+                                                     message.GetDescriptor()->name(),
+                                                     " is not UTF-8 text"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckUtf8(const google::protobuf::Message& message) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->type() == FieldDescriptor::TYPE_STRING) {
+      RETURN_IF_ERROR(CheckStringField(message, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      const int size = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+      for (int i = 0; i < size; ++i) {
+        RETURN_IF_ERROR(CheckUtf8(field->is_repeated()
+                                      ? reflection.GetRepeatedMessage(message, field, i)
+                                      : reflection.GetMessage(message, field)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::JobSpec> ParseJobFile(absl::string_view text, absl::string_view name) {
+  const absl::string_view trimmed = absl::StripLeadingAsciiWhitespace(text);
+  if (trimmed.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": the file is empty, expected a job's specification"));
+  }
+  const bool json = absl::EndsWith(name, ".json") || trimmed.front() == '{';
+  ASSIGN_OR_RETURN(v1::JobSpec spec, json ? ParseJson(text, name) : ParseText(text, name));
+  RETURN_IF_ERROR(CheckUtf8(spec), "%s", name);
+  return spec;
+}
+
+absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
+  return ParseJobFile(text, path);
+}
+
+}  // namespace sangam

@@ -1,0 +1,384 @@
+#include "common/rpc/node_agent.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/coordinator_link.h"
+#include "common/rpc/host_port.h"
+#include "common/rpc/report_queue.h"
+#include "proto/cluster_service.grpc.pb.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+namespace {
+
+constexpr absl::Duration kLeaveInDestructor = absl::Milliseconds(500);
+constexpr absl::Duration kLookAtCancelled = absl::Milliseconds(100);
+
+// Whether the coordinator has not answered, or not as one that is well: the same call again may do.
+bool MayRepeat(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Three threads: signs of life, reports, and the owner's callback.
+class GrpcNodeAgent final : public NodeAgent {
+ public:
+  GrpcNodeAgent(Options options, OnAssignments on_assignments)
+      : options_(std::move(options)),
+        on_assignments_(std::move(on_assignments)),
+        heartbeat_link_(options_.coordinator),
+        report_link_(options_.coordinator),
+        reports_(options_.max_reports) {}
+  ~GrpcNodeAgent() override { Leave("the daemon ends", kLeaveInDestructor); }
+
+  absl::Status RegisterAtStart();
+  void StartThreads();
+
+  void Report(uint64_t job, uint64_t generation, v1::JobReport report) override;
+  absl::Status stopped() const override;
+  void Leave(const std::string& reason, absl::Duration deadline) override;
+  std::string address() const override;
+
+ private:
+  const v1::DaemonIdentity& identity() const { return options_.registration.daemon(); }
+
+  absl::Status Register(absl::Duration timeout);
+  // One heartbeat; hands over what is new.
+  absl::Status Heartbeat(uint64_t* known_revision);
+  void HeartbeatLoop();
+  void ReportLoop();
+  void DeliverLoop();
+
+  // Waits; ends early when the agent leaves, or only when it delivers no more reports.
+  enum class Until { kLeaving, kClosing };
+  void Pause(absl::Duration duration, Until until);
+  void StopWith(const absl::Status& status);
+  // Logs when the coordinator goes away and comes back.
+  void NoteReachable(const absl::Status& status);
+
+  const Options options_;
+  const OnAssignments on_assignments_;
+  // Two, so that the one can be closed while the other still delivers, and a long report does not
+  // delay a sign of life.
+  CoordinatorLink heartbeat_link_;
+  CoordinatorLink report_link_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;  // no more heartbeats
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // no more reports
+  absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
+  bool reachable_ ABSL_GUARDED_BY(mutex_) = true;
+  std::string address_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
+  ReportQueue reports_ ABSL_GUARDED_BY(mutex_);
+  // What the callback has not seen yet.
+  std::optional<std::vector<v1::Assignment>> assignments_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread heartbeat_thread_;
+  std::thread report_thread_;
+  std::thread deliver_thread_;
+};
+
+absl::Status GrpcNodeAgent::Register(absl::Duration timeout) {
+  v1::RegisterResponse response;
+  RETURN_IF_ERROR(heartbeat_link_.Call(&CoordinatorLink::Stub::Register, options_.registration,
+                                       timeout, &response));
+  MutexLock lock(&mutex_);
+  address_ = response.address();
+  lease_ = absl::Milliseconds(std::max<uint64_t>(response.lease_ms(), 1));
+  return absl::OkStatus();
+}
+
+absl::Status GrpcNodeAgent::RegisterAtStart() {
+  const Clock& clock = Clock::Real();
+  const absl::Duration begin = clock.Steady();
+  Backoff backoff({}, identity().incarnation());
+  for (int tries = 1;; ++tries) {
+    const absl::Duration left = options_.start_deadline - (clock.Steady() - begin);
+    const absl::Status status = Register(
+        std::max(std::min(left, options_.call_deadline), absl::Milliseconds(1)));
+    if (status.ok()) return status;
+    const absl::Duration spent = clock.Steady() - begin;
+    const bool name_taken = absl::IsAlreadyExists(status);
+    if (absl::IsUnimplemented(status)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          options_.coordinator, " answers, but is no coordinator; is it a sangam-server that was "
+          "started with --coordinator itself?"));
+    }
+    if (name_taken ? spent >= options_.name_patience : !MayRepeat(status)) return status;
+    if (spent >= options_.start_deadline) {
+      if (name_taken) return status;
+      return absl::UnavailableError(absl::StrFormat(
+          "the coordinator at %s cannot be reached: %d tries in %.1f s, the last one ended with %s",
+          options_.coordinator, tries, absl::ToDoubleSeconds(spent), status.ToString()));
+    }
+    if (tries == 1) {
+      LogWarning(name_taken ? "name is taken, waiting for it" : "coordinator cannot be reached yet",
+                 "coordinator=%s error=%s", options_.coordinator, LogValue(status.ToString()));
+    }
+    const absl::Duration wake =
+        std::min(clock.Steady() + backoff.Next(), begin + options_.start_deadline);
+    while (clock.Steady() < wake) {
+      if (options_.cancelled && options_.cancelled()) {
+        return absl::CancelledError("stopped before the coordinator was reached");
+      }
+      Pause(std::min(wake - clock.Steady(), kLookAtCancelled), Until::kLeaving);
+    }
+  }
+}
+
+void GrpcNodeAgent::StartThreads() {
+  heartbeat_thread_ = std::thread([this] { HeartbeatLoop(); });
+  report_thread_ = std::thread([this] { ReportLoop(); });
+  deliver_thread_ = std::thread([this] { DeliverLoop(); });
+}
+
+absl::Status GrpcNodeAgent::Heartbeat(uint64_t* known_revision) {
+  absl::Duration third;
+  {
+    MutexLock lock(&mutex_);
+    third = lease_ / 3;
+  }
+  v1::HeartbeatRequest request;
+  *request.mutable_daemon() = identity();
+  request.set_known_revision(*known_revision);
+  request.set_max_wait_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(third)));
+  v1::HeartbeatResponse response;
+  // Within a lease there is time for a second try when the answer to the first one is lost.
+  const absl::Duration timeout =
+      third + std::min(options_.call_deadline, std::max(third, absl::Milliseconds(100)));
+  RETURN_IF_ERROR(heartbeat_link_.Call(&CoordinatorLink::Stub::Heartbeat, request, timeout,
+                                       &response));
+  if (response.unchanged()) return absl::OkStatus();
+  *known_revision = response.revision();
+  MutexLock lock(&mutex_);
+  assignments_.emplace(std::make_move_iterator(response.mutable_assignment()->begin()),
+                       std::make_move_iterator(response.mutable_assignment()->end()));
+  changed_.SignalAll();
+  return absl::OkStatus();
+}
+
+void GrpcNodeAgent::HeartbeatLoop() {
+  Backoff backoff({}, identity().incarnation() + 1);
+  bool registered = true;
+  uint64_t known_revision = 0;
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      if (leaving_ || !stopped_.ok()) return;
+    }
+    const bool was_registered = registered;
+    const absl::Status status =
+        registered ? Heartbeat(&known_revision) : Register(options_.call_deadline);
+    if (was_registered && absl::IsNotFound(status)) {
+      LogWarning("registering again", "coordinator=%s reason=%s", options_.coordinator,
+                 LogValue(status.message()));
+      registered = false;
+      // A coordinator that forgets us at once must not keep us busy.
+      if (known_revision == 0) Pause(backoff.Next(), Until::kLeaving);
+      continue;
+    }
+    NoteReachable(status);
+    if (status.ok()) {
+      if (was_registered) backoff.Reset();
+      if (!was_registered) known_revision = 0;
+      registered = true;
+    } else if (MayRepeat(status)) {
+      Pause(backoff.Next(), Until::kLeaving);
+    } else {
+      StopWith(status);
+      return;
+    }
+  }
+}
+
+void GrpcNodeAgent::ReportLoop() {
+  Backoff backoff({}, identity().incarnation() + 2);
+  for (;;) {
+    v1::ReportRequest request;
+    {
+      MutexLock lock(&mutex_);
+      while (reports_.empty() && !closing_ && stopped_.ok()) {
+        changed_.WaitFor(&mutex_, absl::Seconds(10));
+      }
+      if (closing_ || !stopped_.ok()) return;
+      request = reports_.Front();
+    }
+    *request.mutable_daemon() = identity();
+    v1::ReportResponse response;
+    const absl::Status status = report_link_.Call(&CoordinatorLink::Stub::Report, request,
+                                                  options_.call_deadline, &response);
+    // Not registered: the other thread sees to it. Until then the same reports wait.
+    if (MayRepeat(status) || absl::IsNotFound(status)) {
+      NoteReachable(status);
+      Pause(backoff.Next(), Until::kClosing);
+      continue;
+    }
+    backoff.Reset();
+    if (absl::IsAborted(status)) {
+      LogInfo("reports dropped", "job=%d generation=%d count=%d reason=%s", request.job(),
+              request.generation(), request.report_size(), LogValue(status.message()));
+    } else if (!status.ok()) {
+      LogError("reports refused", "job=%d generation=%d count=%d error=%s", request.job(),
+               request.generation(), request.report_size(), LogValue(status.ToString()));
+    }
+    MutexLock lock(&mutex_);
+    reports_.Remove(request.report_size());
+    if (reports_.empty()) changed_.SignalAll();
+  }
+}
+
+void GrpcNodeAgent::DeliverLoop() {
+  for (;;) {
+    std::vector<v1::Assignment> assignments;
+    {
+      MutexLock lock(&mutex_);
+      while (!assignments_.has_value() && !leaving_) {
+        changed_.WaitFor(&mutex_, absl::Seconds(10));
+      }
+      if (leaving_) return;
+      assignments = *std::move(assignments_);
+      assignments_.reset();
+    }
+    on_assignments_(assignments);
+  }
+}
+
+void GrpcNodeAgent::Report(uint64_t job, uint64_t generation, v1::JobReport report) {
+  size_t waiting = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (!stopped_.ok()) return;
+    if (reports_.Add(job, generation, std::move(report))) {
+      changed_.SignalAll();
+      return;
+    }
+    waiting = reports_.size();
+  }
+  StopWith(absl::ResourceExhaustedError(
+      absl::StrCat(waiting, " reports wait for the coordinator at ", options_.coordinator)));
+}
+
+absl::Status GrpcNodeAgent::stopped() const {
+  MutexLock lock(&mutex_);
+  return stopped_;
+}
+
+std::string GrpcNodeAgent::address() const {
+  MutexLock lock(&mutex_);
+  return address_;
+}
+
+void GrpcNodeAgent::Leave(const std::string& reason, absl::Duration deadline) {
+  const absl::Duration end = Clock::Real().Steady() + deadline;
+  const auto left = [end] {
+    return std::max(end - Clock::Real().Steady(), absl::Milliseconds(1));
+  };
+  if (!heartbeat_thread_.joinable()) return;
+  {
+    MutexLock lock(&mutex_);
+    leaving_ = true;
+    changed_.SignalAll();
+  }
+  // A heartbeat after the goodbye would register again.
+  heartbeat_link_.Close();
+  heartbeat_thread_.join();
+  bool well = true;
+  {
+    MutexLock lock(&mutex_);
+    while (!reports_.empty() && stopped_.ok() && Clock::Real().Steady() < end) {
+      changed_.WaitFor(&mutex_, left());
+    }
+    well = stopped_.ok();
+    closing_ = true;
+    changed_.SignalAll();
+  }
+  if (well) {
+    v1::LeaveRequest request;
+    *request.mutable_daemon() = identity();
+    request.set_reason(reason);
+    v1::LeaveResponse response;
+    const absl::Status status =
+        report_link_.Call(&CoordinatorLink::Stub::Leave, request, left(), &response);
+    if (!status.ok()) LogWarning("no goodbye", "error=%s", LogValue(status.ToString()));
+  }
+  report_link_.Close();
+  report_thread_.join();
+  deliver_thread_.join();
+}
+
+void GrpcNodeAgent::Pause(absl::Duration duration, Until until) {
+  const absl::Duration end = Clock::Real().Steady() + duration;
+  MutexLock lock(&mutex_);
+  for (;;) {
+    const absl::Duration left = end - Clock::Real().Steady();
+    const bool ends = closing_ || (until == Until::kLeaving && leaving_);
+    if (ends || left <= absl::ZeroDuration()) return;
+    changed_.WaitFor(&mutex_, left);
+  }
+}
+
+void GrpcNodeAgent::StopWith(const absl::Status& status) {
+  LogError("node agent stops", "coordinator=%s reason=%s", options_.coordinator,
+           LogValue(status.ToString()));
+  MutexLock lock(&mutex_);
+  if (stopped_.ok()) stopped_ = status;
+  changed_.SignalAll();
+}
+
+void GrpcNodeAgent::NoteReachable(const absl::Status& status) {
+  const bool reachable = !MayRepeat(status);
+  {
+    MutexLock lock(&mutex_);
+    if (leaving_ || reachable == reachable_) return;
+    reachable_ = reachable;
+  }
+  if (reachable) {
+    LogInfo("coordinator is back", "coordinator=%s", options_.coordinator);
+  } else {
+    LogWarning("coordinator cannot be reached, trying on", "coordinator=%s error=%s",
+               options_.coordinator, LogValue(status.ToString()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NodeAgent>> NodeAgent::Start(Options options,
+                                                            OnAssignments on_assignments) {
+  RETURN_IF_ERROR(ParseTarget(options.coordinator).status(), "the coordinator's address");
+  auto agent = std::make_unique<GrpcNodeAgent>(std::move(options), std::move(on_assignments));
+  RETURN_IF_ERROR(agent->RegisterAtStart());
+  agent->StartThreads();
+  return agent;
+}
+
+}  // namespace sangam

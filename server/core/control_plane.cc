@@ -1,0 +1,394 @@
+#include "server/core/control_plane.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/daemon_key.h"
+#include "server/core/job_run.h"
+#include "server/core/job_state.h"
+#include "server/core/planner.h"
+#include "server/core/registration.h"
+#include "server/core/scheduler.h"
+#include "server/core/shortened.h"
+
+namespace sangam {
+namespace {
+
+constexpr int kMaxReports = 1024;
+constexpr size_t kMaxReasonBytes = 4096;
+
+std::string JobText(const v1::Job& job) {
+  return absl::StrCat("job ", job.id(), " (", job.spec().name(), ")");
+}
+
+std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase,
+                                               const v1::JobSpec& spec, const v1::Plan& plan) {
+  auto assignment = std::make_shared<v1::Assignment>();
+  assignment->set_phase(phase);
+  *assignment->mutable_spec() = spec;
+  *assignment->mutable_plan() = plan;
+  return assignment;
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(Options options)
+    : options_(options), members_(options.membership), jobs_(options.jobs) {}
+
+absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment now) {
+  Advance(now);
+  RETURN_IF_ERROR(CheckRegistration(request));
+  ASSIGN_OR_RETURN(const Membership::Registration registration,
+                   members_.Register(request, now.steady));
+  if (registration == Membership::Registration::kRenewed) return absl::OkStatus();
+  board_.Add(KeyOf(request.daemon()));
+  changes_.assignments = true;
+  Note(false, "daemon registered",
+       {{"role", RoleName(request.daemon().role())},
+        {"name", request.daemon().name()},
+        {"incarnation", absl::StrCat(request.daemon().incarnation())},
+        {"address", request.address()}});
+  Schedule(now);
+  return absl::OkStatus();
+}
+
+absl::Status ControlPlane::Renew(const v1::DaemonIdentity& daemon, Moment now) {
+  Advance(now);
+  return members_.Renew(daemon, now.steady);
+}
+
+absl::StatusOr<AssignmentBoard::Entry> ControlPlane::AssignmentsOf(
+    const v1::DaemonIdentity& daemon) const {
+  RETURN_IF_ERROR(members_.Check(daemon));
+  const AssignmentBoard::Entry* entry = board_.Get(KeyOf(daemon));
+  SANGAM_CHECK(entry != nullptr);  // Every living daemon has one.
+  return *entry;
+}
+
+absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) {
+  RETURN_IF_ERROR(Renew(request.daemon(), now));
+  if (request.report_size() > kMaxReports) {
+    return absl::InvalidArgumentError(absl::StrCat("report: found ", request.report_size(),
+                                                   ", expected at most ", kMaxReports));
+  }
+  const auto is_current = [this, &request] {
+    return run_.has_value() && run_->job() == request.job() &&
+           run_->plan().generation() == request.generation();
+  };
+  std::optional<PlanMember> member;
+  if (is_current()) member = run_->Find(request.daemon());
+  if (!member.has_value()) {
+    return absl::AbortedError(absl::StrCat("job ", request.job(), ", generation ",
+                                           request.generation(), ": ",
+                                           ToString(KeyOf(request.daemon())),
+                                           " has no part in it (any more)"));
+  }
+  for (const v1::JobReport& report : request.report()) {
+    // A report may end the job; what comes after it has no object.
+    if (!is_current()) break;
+    Apply(run_->OnReport(*member, report, now.steady), now);
+  }
+  return absl::OkStatus();
+}
+
+void ControlPlane::Leave(const v1::LeaveRequest& request, Moment now) {
+  Advance(now);
+  if (!members_.Leave(request.daemon())) return;
+  LoseDaemon({KeyOf(request.daemon()), request.daemon().incarnation(),
+              Shortened(request.reason(), kMaxReasonBytes)},
+             "left", now);
+  Schedule(now);
+}
+
+absl::StatusOr<v1::Job> ControlPlane::Submit(JobTable::Submission submission, Moment now) {
+  Advance(now);
+  ASSIGN_OR_RETURN(const uint64_t id, jobs_.Submit(std::move(submission), now.wall));
+  changes_.events = true;
+  Schedule(now);
+  return *jobs_.Get(id);
+}
+
+absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request, Moment now) {
+  Advance(now);
+  ASSIGN_OR_RETURN(const uint64_t id, jobs_.Find(request.job()));
+  const std::string reason = request.reason().empty()
+                                 ? "cancelled by the user"
+                                 : Shortened(request.reason(), kMaxReasonBytes);
+  if (run_.has_value() && run_->job() == id) {
+    EndRun({v1::CANCELLED, reason}, now);
+  } else if (!HasEnded(jobs_.Get(id)->state())) {
+    ChangeState(id, v1::CANCELLED, reason, now);
+  }
+  Schedule(now);
+  return *jobs_.Get(id);
+}
+
+v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
+  v1::Cluster cluster;
+  for (const auto& [key, daemon] : members_.daemons()) {
+    v1::DaemonStatus* status = cluster.add_daemon();
+    status->set_role(RoleName(key.role));
+    status->set_name(key.name);
+    status->set_incarnation(daemon.registration.daemon().incarnation());
+    status->set_address(daemon.registration.address());
+    const int64_t silent = absl::ToInt64Milliseconds(now.steady - daemon.last_sign);
+    status->set_silent_ms(static_cast<uint64_t>(std::max<int64_t>(silent, 0)));
+    status->set_alive(daemon.alive);
+    status->set_threads(daemon.registration.threads());
+    status->set_memory_bytes(daemon.registration.memory_bytes());
+    status->set_backend(daemon.registration.backend());
+    if (const AssignmentBoard::Entry* entry = board_.Get(key); entry != nullptr) {
+      for (const auto& [job, assignment] : entry->assignments) status->add_job(job);
+    }
+  }
+  return cluster;
+}
+
+void ControlPlane::Advance(Moment now) {
+  // A process that itself stood still (suspended, starved) has not heard the signs of life of that
+  // time: nobody may be called lost for it.
+  if (last_advance_.has_value() &&
+      now.steady - *last_advance_ > options_.membership.lease / 2) {
+    members_.RenewAll(now.steady);
+    Note(true, "coordinator stood still",
+         {{"for", absl::FormatDuration(now.steady - *last_advance_)}});
+  }
+  last_advance_ = now.steady;
+  const std::vector<Membership::Gone> lost = members_.ExpireLeases(now.steady);
+  for (const Membership::Gone& gone : lost) LoseDaemon(gone, "lost", now);
+  if (run_.has_value()) Apply(run_->OnTime(now.steady), now);
+  if (!lost.empty()) Schedule(now);
+}
+
+ControlPlane::Changes ControlPlane::TakeChanges() { return std::exchange(changes_, {}); }
+
+void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now) {
+  Note(true, absl::StrCat("daemon ", how),
+       {{"role", RoleName(gone.key.role)}, {"name", gone.key.name}, {"why", gone.why}});
+  board_.Remove(gone.key);
+  changes_.assignments = true;
+  for (auto hold = holds_.begin(); hold != holds_.end();) {
+    const bool here =
+        std::find(hold->servers.begin(), hold->servers.end(), gone.key) != hold->servers.end();
+    hold = here ? ReleaseHold(hold, absl::StrCat(ToString(gone.key), " ", how)) : hold + 1;
+  }
+  if (!run_.has_value()) return;
+  v1::DaemonIdentity identity;
+  identity.set_role(gone.key.role);
+  identity.set_name(gone.key.name);
+  identity.set_incarnation(gone.incarnation);
+  if (const std::optional<PlanMember> member = run_->Find(identity); member.has_value()) {
+    Apply(run_->OnGone(*member, how, gone.why), now);
+  }
+}
+
+std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(
+    std::deque<Hold>::iterator hold, absl::string_view why) {
+  for (const DaemonKey& server : hold->servers) board_.Withdraw(server, hold->job);
+  jobs_.SetWeightsAvailable(hold->job, false);
+  changes_.assignments = true;
+  Note(false, "weights released", {{"job", absl::StrCat(hold->job)}, {"why", std::string(why)}});
+  return holds_.erase(hold);
+}
+
+ClusterSnapshot ControlPlane::Snapshot() const {
+  ClusterSnapshot snapshot;
+  for (const uint64_t id : jobs_.Queued()) {
+    const v1::JobSpec& spec = jobs_.Get(id)->spec();
+    snapshot.queued.push_back(
+        {id, spec.name(), spec.resources().workers(), spec.resources().servers()});
+  }
+  if (run_.has_value()) snapshot.running = JobText(*jobs_.Get(run_->job()));
+  for (const auto& [key, daemon] : members_.daemons()) {
+    if (!daemon.alive) continue;
+    auto& candidates = key.role == v1::WORKER ? snapshot.workers : snapshot.servers;
+    candidates.push_back({key.name, board_.Get(key)->assignments.size()});
+  }
+  return snapshot;
+}
+
+void ControlPlane::Schedule(Moment now) {
+  // Ends: each round but the last takes a job out of the queue.
+  for (;;) {
+    const Decision decision = Decide(Snapshot());
+    for (const WaitingJob& waiting : decision.waiting) {
+      jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
+      changes_.events = true;
+    }
+    if (!decision.start.has_value()) return;
+    Start(*decision.start, now);
+  }
+}
+
+void ControlPlane::Start(const StartJob& start, Moment now) {
+  const auto choose = [this](v1::DaemonRole role, const std::vector<std::string>& names) {
+    std::vector<ChosenDaemon> chosen;
+    for (const std::string& name : names) {
+      const v1::RegisterRequest& known = members_.daemons().at({role, name}).registration;
+      chosen.push_back({name, known.daemon().incarnation(), known.address()});
+    }
+    return chosen;
+  };
+  const v1::Job& job = *jobs_.Get(start.job);
+  const v1::Plan plan =
+      MakePlan({start.job, job.generation() + 1, choose(v1::WORKER, start.workers),
+                choose(v1::SERVER, start.servers)},
+               job.spec(), job.layout());
+  if (const absl::Status room = MakeRoom(plan, job.spec()); !room.ok()) {
+    ChangeState(start.job, v1::FAILED, room.message(), now);
+    return;
+  }
+  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), plan);
+  jobs_.SetPlan(start.job, plan);
+  ChangeState(start.job, v1::STARTING,
+              absl::StrCat("on workers ", absl::StrJoin(start.workers, ", "), " and servers ",
+                           absl::StrJoin(start.servers, ", ")),
+              now);
+  run_.emplace(prepare, JobRun::Options{options_.membership.lease, options_.starting_deadline},
+               now.steady);
+  AssignAll(prepare);
+}
+
+absl::Status ControlPlane::MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec) {
+  std::map<DaemonKey, uint64_t> left;  // of the limit, for each server that has one
+  for (int i = 0; i < plan.server_size(); ++i) {
+    const DaemonKey key{v1::SERVER, plan.server(i).name()};
+    const uint64_t limit = members_.daemons().at(key).registration.memory_bytes();
+    if (limit == 0) continue;
+    const uint64_t wanted = ServerElements(plan, static_cast<uint32_t>(i)) *
+                            TrainingBytesPerElement(spec.optimizer());
+    if (wanted > limit) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          ToString(key), " would hold ", wanted, " bytes of weights and optimizer state, its limit "
+          "is ", limit, "; ask for more servers (resources.servers) or raise --memory_limit"));
+    }
+    left[key] = limit - wanted;
+  }
+  for (const auto& [key, bytes] : left) {
+    while (HeldBytes(key) > bytes) {
+      const DaemonKey& server = key;
+      const auto oldest = std::find_if(holds_.begin(), holds_.end(), [&server](const Hold& hold) {
+        return std::find(hold.servers.begin(), hold.servers.end(), server) != hold.servers.end();
+      });
+      SANGAM_CHECK(oldest != holds_.end());  // Nothing else is on the board of an idle server.
+      ReleaseHold(oldest, absl::StrCat("room for job ", plan.job()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ControlPlane::HeldBytes(const DaemonKey& server) const {
+  uint64_t bytes = 0;
+  for (const auto& [job, assignment] : board_.Get(server)->assignments) {
+    const v1::Plan& plan = assignment->plan();
+    for (int i = 0; i < plan.server_size(); ++i) {
+      if (plan.server(i).name() != server.name) continue;
+      bytes += ServerElements(plan, static_cast<uint32_t>(i)) * kHoldBytesPerElement;
+    }
+  }
+  return bytes;
+}
+
+void ControlPlane::Apply(const JobRun::Effects& effects, Moment now) {
+  const uint64_t job = run_->job();
+  if (effects.run.has_value()) Run(*effects.run, now);
+  for (const v1::StepMetrics& step : effects.steps) jobs_.AddStep(job, step, now.wall);
+  for (const v1::Evaluation& evaluation : effects.evaluations) {
+    jobs_.AddEvaluation(job, evaluation, now.wall);
+  }
+  if (!effects.steps.empty() || !effects.evaluations.empty()) changes_.events = true;
+  if (!effects.outcome.has_value()) return;
+  EndRun(*effects.outcome, now);
+  Schedule(now);
+}
+
+void ControlPlane::Run(const JobLength& length, Moment now) {
+  const auto assignment = MakeAssignment(v1::Assignment::RUN, run_->spec(), run_->plan());
+  assignment->set_steps_total(length.steps_total);
+  assignment->set_steps_per_epoch(length.steps_per_epoch);
+  jobs_.SetLength(run_->job(), length.steps_total, length.steps_per_epoch);
+  ChangeState(run_->job(), v1::RUNNING, "all workers and servers are ready", now);
+  AssignAll(assignment);
+}
+
+void ControlPlane::EndRun(const JobRun::Outcome& outcome, Moment now) {
+  const uint64_t job = run_->job();
+  for (const v1::WorkerPlan& worker : run_->plan().worker()) {
+    board_.Withdraw({v1::WORKER, worker.name()}, job);
+  }
+  if (outcome.state == v1::SUCCEEDED && options_.keep_finished_jobs > 0) {
+    KeepWeights();
+  } else {
+    for (const v1::ServerPlan& server : run_->plan().server()) {
+      board_.Withdraw({v1::SERVER, server.name()}, job);
+    }
+  }
+  changes_.assignments = true;
+  ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
+  run_.reset();
+}
+
+void ControlPlane::KeepWeights() {
+  const auto hold = MakeAssignment(v1::Assignment::HOLD, run_->spec(), run_->plan());
+  Hold kept{run_->job(), {}};
+  for (const v1::ServerPlan& server : run_->plan().server()) {
+    kept.servers.push_back({v1::SERVER, server.name()});
+    board_.Assign(kept.servers.back(), hold);
+  }
+  holds_.push_back(std::move(kept));
+  jobs_.SetWeightsAvailable(run_->job(), true);
+  if (holds_.size() > options_.keep_finished_jobs) {
+    ReleaseHold(holds_.begin(),
+                absl::StrCat("the weights of ", options_.keep_finished_jobs,
+                             " younger jobs are kept"));
+  }
+}
+
+void ControlPlane::AssignAll(const std::shared_ptr<const v1::Assignment>& assignment) {
+  for (const v1::WorkerPlan& worker : assignment->plan().worker()) {
+    board_.Assign({v1::WORKER, worker.name()}, assignment);
+  }
+  for (const v1::ServerPlan& server : assignment->plan().server()) {
+    board_.Assign({v1::SERVER, server.name()}, assignment);
+  }
+  changes_.assignments = true;
+}
+
+void ControlPlane::ChangeState(uint64_t job, v1::JobState state, absl::string_view reason,
+                               Moment now) {
+  // Every caller has looked at the state before.
+  SANGAM_CHECK(jobs_.ChangeState(job, state, reason, now.wall).ok());
+  changes_.events = true;
+  Note(state == v1::FAILED, "job changed",
+       {{"job", absl::StrCat(job)},
+        {"name", jobs_.Get(job)->spec().name()},
+        {"state", v1::JobState_Name(state)},
+        {"reason", std::string(reason)}});
+}
+
+void ControlPlane::Note(bool warning, std::string event,
+                        std::vector<std::pair<std::string, std::string>> fields) {
+  changes_.notices.push_back({warning, std::move(event), std::move(fields)});
+}
+
+}  // namespace sangam

@@ -1,0 +1,134 @@
+#ifndef SANGAM_SERVER_CORE_CONTROL_PLANE_H_
+#define SANGAM_SERVER_CORE_CONTROL_PLANE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/assignment_board.h"
+#include "server/core/job_run.h"
+#include "server/core/job_table.h"
+#include "server/core/membership.h"
+#include "server/core/ready_facts.h"
+#include "server/core/scheduler.h"
+
+namespace sangam {
+
+// The whole coordinator without threads, locks, clocks and network: which daemons are there, which
+// job runs on them, what each daemon must hold, what has become of every job.
+//
+// Life of a job: QUEUED until the scheduler finds its daemons; STARTING while they prepare (phase
+// PREPARE); RUNNING when all are ready and agree on the data (phase RUN); then SUCCEEDED, and its
+// servers keep the weights (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or one
+// of them is lost. A daemon that fails, leaves or is lost fails the job. Whatever the daemons no
+// longer have on the board they let go of.
+//
+// Pure and not thread-safe. Errors of the calls of daemons and users are those of the services in
+// proto/.
+class ControlPlane {
+ public:
+  struct Options {
+    Membership::Options membership;
+    JobTable::Options jobs;
+    absl::Duration starting_deadline = absl::Seconds(60);
+    // Finished jobs whose weights stay on the servers.
+    size_t keep_finished_jobs = 4;
+  };
+
+  // The two clocks at one moment.
+  struct Moment {
+    absl::Duration steady;
+    absl::Time wall;
+  };
+
+  // Something worth a line in the log.
+  struct Notice {
+    bool warning = false;
+    std::string event;
+    std::vector<std::pair<std::string, std::string>> fields;  // key, value
+  };
+
+  // Who listens for what; set when it changed since the last call.
+  struct Changes {
+    bool assignments = false;
+    bool events = false;
+    std::vector<Notice> notices;
+  };
+
+  explicit ControlPlane(Options options);
+
+  // Daemons.
+  absl::Status Register(const v1::RegisterRequest& request, Moment now);
+  // A heartbeat's sign of life.
+  absl::Status Renew(const v1::DaemonIdentity& daemon, Moment now);
+  // What the daemon must hold.
+  // Errors: NotFound  it is not registered any more
+  absl::StatusOr<AssignmentBoard::Entry> AssignmentsOf(const v1::DaemonIdentity& daemon) const;
+  absl::Status Report(const v1::ReportRequest& request, Moment now);
+  void Leave(const v1::LeaveRequest& request, Moment now);
+
+  // Users.
+  absl::StatusOr<v1::Job> Submit(JobTable::Submission submission, Moment now);
+  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, Moment now);
+  v1::Cluster DescribeCluster(Moment now) const;
+  const JobTable& jobs() const { return jobs_; }
+
+  // Does what is due: leases and deadlines. To be called several times within a lease.
+  void Advance(Moment now);
+
+  Changes TakeChanges();
+
+ private:
+  struct Hold {
+    uint64_t job = 0;
+    std::vector<DaemonKey> servers;
+  };
+
+  void LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now);
+  // Returns the hold after it.
+  std::deque<Hold>::iterator ReleaseHold(std::deque<Hold>::iterator hold, absl::string_view why);
+  void Schedule(Moment now);
+  void Start(const StartJob& start, Moment now);
+  // Makes room for the plan on its servers by letting go of old weights.
+  // Errors: ResourceExhausted  a server's memory limit is too low even then
+  absl::Status MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec);
+  // Bytes of finished jobs' weights on a living server without a running job.
+  uint64_t HeldBytes(const DaemonKey& server) const;
+  ClusterSnapshot Snapshot() const;
+  void Apply(const JobRun::Effects& effects, Moment now);
+  void Run(const JobLength& length, Moment now);
+  void EndRun(const JobRun::Outcome& outcome, Moment now);
+  // The servers of the current run keep the weights.
+  void KeepWeights();
+  // Every daemon of the current run gets this assignment.
+  void AssignAll(const std::shared_ptr<const v1::Assignment>& assignment);
+  void ChangeState(uint64_t job, v1::JobState state, absl::string_view reason, Moment now);
+  void Note(bool warning, std::string event,
+            std::vector<std::pair<std::string, std::string>> fields);
+
+  const Options options_;
+  Membership members_;
+  JobTable jobs_;
+  AssignmentBoard board_;
+  std::optional<JobRun> run_;
+  std::deque<Hold> holds_;  // oldest first
+  std::optional<absl::Duration> last_advance_;
+  Changes changes_;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_CONTROL_PLANE_H_

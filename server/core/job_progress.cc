@@ -1,0 +1,138 @@
+#include "server/core/job_progress.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/plan/batch_cut.h"
+#include "common/plan/span.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+namespace {
+
+ShareSpan SharesOf(const v1::WorkerPlan& worker) {
+  return {worker.shares().begin(), worker.shares().end()};
+}
+
+absl::Status NotBegun() {
+  return absl::FailedPreconditionError("found a report of training before all were ready");
+}
+
+}  // namespace
+
+JobProgress::JobProgress(const v1::JobSpec& spec, const v1::Plan& plan)
+    : spec_(spec),
+      plan_(plan),
+      worker_ready_(plan.worker_size()),
+      server_ready_(plan.server_size()),
+      finished_(plan.worker_size()) {}
+
+void JobProgress::OnReady(PlanMember member, const v1::ReadyReport& report) {
+  if (member.role == v1::WORKER) {
+    worker_ready_[member.index] = report;
+  } else {
+    server_ready_[member.index] = true;
+  }
+}
+
+std::vector<std::string> JobProgress::NotReady() const {
+  std::vector<std::string> names;
+  for (int i = 0; i < plan_.worker_size(); ++i) {
+    if (!worker_ready_[i].has_value()) {
+      names.push_back(absl::StrCat("worker ", plan_.worker(i).name()));
+    }
+  }
+  for (int i = 0; i < plan_.server_size(); ++i) {
+    if (!server_ready_[i]) names.push_back(absl::StrCat("server ", plan_.server(i).name()));
+  }
+  return names;
+}
+
+absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
+  // A worker without shares need not have opened the data.
+  std::vector<WorkerFacts> facts;
+  for (int i = 0; i < plan_.worker_size(); ++i) {
+    SANGAM_CHECK(worker_ready_[i].has_value());
+    if (SharesOf(plan_.worker(i)).empty()) continue;
+    facts.push_back({plan_.worker(i).name(), *worker_ready_[i]});
+  }
+  ASSIGN_OR_RETURN(facts_, AgreeOnFacts(facts, spec_, plan_.layout()));
+  ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts_));
+  const BatchCut cut{spec_.batch().size(), plan_.micro_batches(), plan_.shares(),
+                     facts_.train_samples};
+  losses_.emplace(cut, length_.steps_total);
+  const uint64_t test_samples = spec_.evaluation().off() ? 0 : facts_.test_samples;
+  evaluations_.emplace(test_samples, cut.MaxMicroBatchSize(), length_.steps_total);
+  began_ = now;
+  return length_;
+}
+
+absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker,
+                                                                 const v1::StepReport& report,
+                                                                 absl::Duration now) {
+  if (!begun()) return NotBegun();
+  ASSIGN_OR_RETURN(const std::vector<StepLosses::CompleteStep> complete,
+                   losses_->Add(report, SharesOf(plan_.worker(worker))));
+  std::vector<v1::StepMetrics> result;
+  for (const StepLosses::CompleteStep& step : complete) {
+    samples_ += step.samples;
+    v1::StepMetrics metrics;
+    metrics.set_step(step.step);
+    metrics.set_epoch(step.step / length_.steps_per_epoch);
+    metrics.set_loss(step.loss);
+    metrics.set_samples(step.samples);
+    // At least a microsecond, so that a clock that has not moved gives no infinite speed.
+    const double seconds = absl::ToDoubleSeconds(std::max(now - began_, absl::Microseconds(1)));
+    metrics.set_samples_per_second(static_cast<double>(samples_) / seconds);
+    result.push_back(std::move(metrics));
+  }
+  return result;
+}
+
+absl::StatusOr<std::optional<v1::Evaluation>> JobProgress::OnEvaluation(
+    uint32_t worker, const v1::EvaluationReport& report) {
+  if (!begun()) return NotBegun();
+  const v1::WorkerPlan& plan = plan_.worker(worker);
+  return evaluations_->Add(report, {plan.evaluation_part(), plan.evaluation_parts()});
+}
+
+absl::Status JobProgress::OnFinished(uint32_t worker) {
+  if (!begun()) return NotBegun();
+  finished_[worker] = true;
+  return absl::OkStatus();
+}
+
+bool JobProgress::AllFinished() const {
+  return std::find(finished_.begin(), finished_.end(), false) == finished_.end();
+}
+
+absl::Status JobProgress::CheckComplete() const {
+  if (!losses_->complete()) {
+    return absl::InternalError(
+        absl::StrCat("every worker has finished, but the losses of step ", losses_->steps_done(),
+                     " of ", length_.steps_total, " have not come"));
+  }
+  if (spec_.evaluation().off()) return absl::OkStatus();
+  if (evaluations_->num_open() != 0 || evaluations_->last_complete() != length_.steps_total) {
+    return absl::InternalError(absl::StrCat(
+        "every worker has finished, but an evaluation has not come whole (expected the last one at "
+        "step ", length_.steps_total, ")"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sangam

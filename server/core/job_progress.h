@@ -1,0 +1,80 @@
+#ifndef SANGAM_SERVER_CORE_JOB_PROGRESS_H_
+#define SANGAM_SERVER_CORE_JOB_PROGRESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/evaluation_merge.h"
+#include "server/core/ready_facts.h"
+#include "server/core/step_losses.h"
+
+namespace sangam {
+
+// A daemon's place in a plan.
+struct PlanMember {
+  v1::DaemonRole role = v1::DAEMON_ROLE_UNSPECIFIED;
+  uint32_t index = 0;  // into Plan.worker or Plan.server
+};
+
+// What the daemons of one plan have reported: who is ready, losses, evaluations, who is done. Every
+// report may come twice.
+//
+// Pure and not thread-safe. `now` is the time on a steady clock.
+class JobProgress {
+ public:
+  // `spec` (defaults resolved) and `plan` must outlive the object.
+  JobProgress(const v1::JobSpec& spec, const v1::Plan& plan);
+
+  void OnReady(PlanMember member, const v1::ReadyReport& report);
+  // "worker w-1", for each that has not reported.
+  std::vector<std::string> NotReady() const;
+
+  // Compares what the workers found and fixes the length of the job; steps may be reported from now
+  // on.
+  // REQUIRES: NotReady() is empty.
+  // Errors: InvalidArgument  as AgreeOnFacts and LengthOf
+  absl::StatusOr<JobLength> Begin(absl::Duration now);
+  bool begun() const { return losses_.has_value(); }
+
+  // Steps that every share has been reported of now, in order.
+  // Errors (also below): FailedPrecondition  not begun
+  //                      otherwise as StepLosses and EvaluationMerge
+  absl::StatusOr<std::vector<v1::StepMetrics>> OnStep(uint32_t worker,
+                                                      const v1::StepReport& report,
+                                                      absl::Duration now);
+  absl::StatusOr<std::optional<v1::Evaluation>> OnEvaluation(uint32_t worker,
+                                                             const v1::EvaluationReport& report);
+  absl::Status OnFinished(uint32_t worker);
+
+  bool AllFinished() const;
+  // Errors: Internal  every worker has finished, but a loss or an evaluation has not come
+  absl::Status CheckComplete() const;
+
+ private:
+  const v1::JobSpec& spec_;
+  const v1::Plan& plan_;
+  std::vector<std::optional<v1::ReadyReport>> worker_ready_;
+  std::vector<bool> server_ready_;
+  std::vector<bool> finished_;
+  // Set by Begin.
+  DataFacts facts_;
+  JobLength length_;
+  absl::Duration began_;
+  std::optional<StepLosses> losses_;
+  std::optional<EvaluationMerge> evaluations_;
+  uint64_t samples_ = 0;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_JOB_PROGRESS_H_

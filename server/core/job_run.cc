@@ -1,0 +1,161 @@
+#include "server/core/job_run.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/daemon_key.h"
+
+namespace sangam {
+namespace {
+
+JobRun::Outcome Failed(std::string reason) { return {v1::FAILED, std::move(reason)}; }
+
+// Whether the loss of another daemon of the job shows as this code while the job runs: its
+// connections break, or the process that took its place does not know the job.
+bool MayComeFromPeer(int code, bool running) {
+  const auto status = static_cast<absl::StatusCode>(code);
+  if (status == absl::StatusCode::kUnavailable) return true;
+  return running && (status == absl::StatusCode::kDeadlineExceeded ||
+                     status == absl::StatusCode::kNotFound ||
+                     status == absl::StatusCode::kAborted);
+}
+
+}  // namespace
+
+JobRun::JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, absl::Duration now)
+    : prepare_(std::move(prepare)),
+      options_(options),
+      started_(now),
+      progress_(prepare_->spec(), prepare_->plan()) {}
+
+std::optional<PlanMember> JobRun::Find(const v1::DaemonIdentity& daemon) const {
+  const auto is_it = [&daemon](const auto& member) {
+    return member.name() == daemon.name() && member.incarnation() == daemon.incarnation();
+  };
+  if (daemon.role() == v1::WORKER) {
+    for (int i = 0; i < plan().worker_size(); ++i) {
+      if (is_it(plan().worker(i))) return PlanMember{v1::WORKER, static_cast<uint32_t>(i)};
+    }
+  } else if (daemon.role() == v1::SERVER) {
+    for (int i = 0; i < plan().server_size(); ++i) {
+      if (is_it(plan().server(i))) return PlanMember{v1::SERVER, static_cast<uint32_t>(i)};
+    }
+  }
+  return std::nullopt;
+}
+
+JobRun::Effects JobRun::OnReport(PlanMember member, const v1::JobReport& report,
+                                 absl::Duration now) {
+  Effects effects;
+  switch (report.kind_case()) {
+    case v1::JobReport::kReady:
+      OnReady(member, report.ready(), now, &effects);
+      return effects;
+    case v1::JobReport::kFailed:
+      OnFailed(member, report.failed(), now, &effects);
+      return effects;
+    default:
+      break;
+  }
+  if (const absl::Status status = OnTraining(member, report, now, &effects); !status.ok()) {
+    effects.outcome = Failed(absl::StrCat(NameOf(member), " sent a report that does not fit: ",
+                                          status.message()));
+    return effects;
+  }
+  if (progress_.AllFinished()) {
+    const absl::Status complete = progress_.CheckComplete();
+    effects.outcome = complete.ok() ? Outcome{v1::SUCCEEDED, "all steps done"}
+                                    : Failed(std::string(complete.message()));
+  }
+  return effects;
+}
+
+JobRun::Effects JobRun::OnGone(PlanMember member, absl::string_view how,
+                               absl::string_view why) const {
+  Effects effects;
+  effects.outcome = Failed(absl::StrCat(NameOf(member), " ", how, why.empty() ? "" : ": ", why));
+  return effects;
+}
+
+JobRun::Effects JobRun::OnTime(absl::Duration now) const {
+  Effects effects;
+  if (held_.has_value() && now >= held_->until) {
+    effects.outcome = Failed(held_->reason);
+  } else if (!running() && now - started_ >= options_.starting_deadline) {
+    effects.outcome = Failed(absl::StrFormat("not ready within %g s: %s",
+                                             absl::ToDoubleSeconds(options_.starting_deadline),
+                                             absl::StrJoin(progress_.NotReady(), ", ")));
+  }
+  return effects;
+}
+
+std::string JobRun::NameOf(PlanMember member) const {
+  const int index = static_cast<int>(member.index);
+  return ToString(DaemonKey{member.role, member.role == v1::WORKER
+                                             ? plan().worker(index).name()
+                                             : plan().server(index).name()});
+}
+
+void JobRun::OnReady(PlanMember member, const v1::ReadyReport& report, absl::Duration now,
+                     Effects* effects) {
+  if (running()) return;
+  progress_.OnReady(member, report);
+  if (!progress_.NotReady().empty()) return;
+  absl::StatusOr<JobLength> length = progress_.Begin(now);
+  if (length.ok()) {
+    effects->run = *length;
+  } else {
+    effects->outcome = Failed(std::string(length.status().message()));
+  }
+}
+
+void JobRun::OnFailed(PlanMember member, const v1::FailedReport& report, absl::Duration now,
+                      Effects* effects) {
+  const auto code = static_cast<absl::StatusCode>(report.code());
+  std::string reason = absl::StrCat(NameOf(member), " failed: ", absl::StatusCodeToString(code),
+                                    ": ", report.message());
+  if (!MayComeFromPeer(report.code(), running())) {
+    effects->outcome = Failed(std::move(reason));
+  } else if (!held_.has_value()) {
+    held_ = HeldFailure{std::move(reason), now + options_.lease};
+  }
+}
+
+absl::Status JobRun::OnTraining(PlanMember member, const v1::JobReport& report, absl::Duration now,
+                                Effects* effects) {
+  if (member.role != v1::WORKER) {
+    return absl::InvalidArgumentError("expected ready or failed from a server");
+  }
+  switch (report.kind_case()) {
+    case v1::JobReport::kStep: {
+      ASSIGN_OR_RETURN(effects->steps, progress_.OnStep(member.index, report.step(), now));
+      return absl::OkStatus();
+    }
+    case v1::JobReport::kEvaluation: {
+      ASSIGN_OR_RETURN(std::optional<v1::Evaluation> evaluation,
+                       progress_.OnEvaluation(member.index, report.evaluation()));
+      if (evaluation.has_value()) effects->evaluations.push_back(*std::move(evaluation));
+      return absl::OkStatus();
+    }
+    case v1::JobReport::kFinished:
+      return progress_.OnFinished(member.index);
+    default:
+      return absl::InvalidArgumentError(
+          "found a report of no kind, expected ready, failed, step, evaluation or finished");
+  }
+}
+
+}  // namespace sangam

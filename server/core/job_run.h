@@ -1,0 +1,94 @@
+#ifndef SANGAM_SERVER_CORE_JOB_RUN_H_
+#define SANGAM_SERVER_CORE_JOB_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/job_progress.h"
+#include "server/core/ready_facts.h"
+
+namespace sangam {
+
+// One generation of a job, from the moment its daemons are told to prepare until it ends.
+//
+// Whose fault it is: when a server dies, the workers' links to it break, often before the server's
+// lease runs out. A report of a failure that the loss of a peer could have caused is therefore held
+// back for one lease; when a daemon of the job is lost meanwhile, that is the reason of the failure,
+// and else the report itself.
+//
+// Pure and not thread-safe. `now` is the time on a steady clock.
+class JobRun {
+ public:
+  struct Options {
+    absl::Duration lease = absl::Seconds(5);
+    // How long the daemons may take to prepare.
+    absl::Duration starting_deadline = absl::Seconds(60);
+  };
+
+  struct Outcome {
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;  // SUCCEEDED or FAILED
+    std::string reason;
+  };
+
+  // What the caller must do, in this order.
+  struct Effects {
+    std::optional<JobLength> run;  // all are ready: tell them to train
+    std::vector<v1::StepMetrics> steps;
+    std::vector<v1::Evaluation> evaluations;
+    std::optional<Outcome> outcome;  // the run is over; it takes no further event
+  };
+
+  // `prepare` is the assignment, spec and plan, that the daemons got.
+  JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, absl::Duration now);
+
+  // The place of a process in the plan; nothing when it is not part of it.
+  std::optional<PlanMember> Find(const v1::DaemonIdentity& daemon) const;
+
+  // One report of a daemon of the plan. A report that makes no sense fails the job.
+  Effects OnReport(PlanMember member, const v1::JobReport& report, absl::Duration now);
+
+  // A daemon of the plan is gone: `how` is "lost" or "left", `why` the reason.
+  Effects OnGone(PlanMember member, absl::string_view how, absl::string_view why) const;
+
+  // Looks at the deadlines.
+  Effects OnTime(absl::Duration now) const;
+
+  uint64_t job() const { return prepare_->plan().job(); }
+  const v1::JobSpec& spec() const { return prepare_->spec(); }
+  const v1::Plan& plan() const { return prepare_->plan(); }
+  bool running() const { return progress_.begun(); }
+
+ private:
+  struct HeldFailure {
+    std::string reason;
+    absl::Duration until;
+  };
+
+  // "worker w-1".
+  std::string NameOf(PlanMember member) const;
+  void OnReady(PlanMember member, const v1::ReadyReport& report, absl::Duration now,
+               Effects* effects);
+  void OnFailed(PlanMember member, const v1::FailedReport& report, absl::Duration now,
+                Effects* effects);
+  absl::Status OnTraining(PlanMember member, const v1::JobReport& report, absl::Duration now,
+                          Effects* effects);
+
+  const std::shared_ptr<const v1::Assignment> prepare_;
+  const Options options_;
+  const absl::Duration started_;
+  JobProgress progress_;
+  std::optional<HeldFailure> held_;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_JOB_RUN_H_

@@ -1,0 +1,259 @@
+#include "server/core/job_table.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/job_state.h"
+
+namespace sangam {
+namespace {
+
+constexpr uint32_t kDefaultPage = 100;
+constexpr uint32_t kLargestPage = 1000;
+
+google::protobuf::Timestamp ToTimestamp(absl::Time time) {
+  const int64_t seconds = absl::ToUnixSeconds(time);
+  google::protobuf::Timestamp stamp;
+  stamp.set_seconds(seconds);
+  stamp.set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+  return stamp;
+}
+
+// JobSpec has no maps, so equal specifications have equal bytes.
+bool SameSpec(const v1::JobSpec& a, const v1::JobSpec& b) {
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+absl::Status NoSuchJob(absl::string_view job) {
+  return absl::NotFoundError(
+      absl::StrCat("job ", job, ": there is none with this number or name; list the jobs to see"));
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now) {
+  const std::string& request_id = submission.request_id;
+  if (const auto known = request_ids_.find(request_id);
+      !request_id.empty() && known != request_ids_.end()) {
+    if (SameSpec(At(known->second).job.spec(), submission.spec)) return known->second;
+    return absl::AlreadyExistsError(
+        absl::StrCat("request_id \"", request_id, "\": job ", known->second,
+                     " was submitted with it and has another specification; use a fresh one"));
+  }
+  const size_t queued = Queued().size();
+  if (queued >= options_.max_queued) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        queued, " jobs are queued, the limit is ", options_.max_queued, "; submit later"));
+  }
+  const uint64_t id = ++last_id_;
+  Record record{{}, EventLog(options_.max_events), request_id};
+  record.job.set_id(id);
+  *record.job.mutable_spec() = std::move(submission.spec);
+  *record.job.mutable_layout() = std::move(submission.layout);
+  if (!request_id.empty()) request_ids_[request_id] = id;
+  Record& kept = jobs_.emplace(id, std::move(record)).first->second;
+  RecordChange(&kept, v1::QUEUED, "submitted", now);
+  return id;
+}
+
+absl::Status JobTable::ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
+                                   absl::Time now) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return NoSuchJob(absl::StrCat(id));
+  const v1::JobState from = found->second.job.state();
+  if (!IsLegalChange(from, state)) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, ": cannot go from ",
+                                                      v1::JobState_Name(from), " to ",
+                                                      v1::JobState_Name(state)));
+  }
+  RecordChange(&found->second, state, reason, now);
+  if (HasEnded(state)) {
+    ended_.push_back(id);
+    ForgetOldJobs();
+  }
+  return absl::OkStatus();
+}
+
+void JobTable::SetPlan(uint64_t id, const v1::Plan& plan) {
+  v1::Job& job = At(id).job;
+  job.clear_worker();
+  job.clear_server();
+  job.clear_server_address();
+  for (const v1::WorkerPlan& worker : plan.worker()) job.add_worker(worker.name());
+  for (const v1::ServerPlan& server : plan.server()) {
+    job.add_server(server.name());
+    job.add_server_address(server.address());
+  }
+  job.set_generation(plan.generation());
+}
+
+void JobTable::SetLength(uint64_t id, uint64_t steps_total, uint64_t steps_per_epoch) {
+  v1::Progress* progress = At(id).job.mutable_progress();
+  progress->set_steps_total(steps_total);
+  progress->set_steps_per_epoch(steps_per_epoch);
+}
+
+void JobTable::AddStep(uint64_t id, const v1::StepMetrics& step, absl::Time now) {
+  Record& record = At(id);
+  v1::Progress* progress = record.job.mutable_progress();
+  progress->set_steps_done(step.step() + 1);
+  progress->set_loss(step.loss());
+  progress->set_samples(progress->samples() + step.samples());
+  progress->set_samples_per_second(step.samples_per_second());
+  AddEvent(&record, now, [&step](v1::JobEvent* event) { *event->mutable_step() = step; });
+}
+
+void JobTable::AddEvaluation(uint64_t id, const v1::Evaluation& evaluation, absl::Time now) {
+  Record& record = At(id);
+  if (record.job.evaluation_size() >= options_.max_evaluations) {
+    record.job.mutable_evaluation()->DeleteSubrange(0, 1);
+  }
+  *record.job.add_evaluation() = evaluation;
+  AddEvent(&record, now,
+           [&evaluation](v1::JobEvent* event) { *event->mutable_evaluation() = evaluation; });
+}
+
+void JobTable::AddMessage(uint64_t id, absl::string_view message, absl::Time now) {
+  AddEvent(&At(id), now,
+           [message](v1::JobEvent* event) { event->set_message(std::string(message)); });
+}
+
+void JobTable::SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now) {
+  Record& record = At(id);
+  if (record.job.reason() == reason) return;
+  record.job.set_reason(std::string(reason));
+  AddMessage(id, reason, now);
+}
+
+void JobTable::SetWeightsAvailable(uint64_t id, bool available) {
+  At(id).job.set_weights_available(available);
+}
+
+const v1::Job* JobTable::Get(uint64_t id) const {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : &found->second.job;
+}
+
+absl::StatusOr<uint64_t> JobTable::Find(absl::string_view id_or_name) const {
+  if (uint64_t id = 0; absl::SimpleAtoi(id_or_name, &id) && jobs_.count(id) != 0) return id;
+  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
+    if (it->second.job.spec().name() == id_or_name) return it->first;
+  }
+  return NoSuchJob(absl::StrCat("\"", id_or_name, "\""));
+}
+
+v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
+  const uint32_t page = std::min(request.page_size() == 0 ? kDefaultPage : request.page_size(),
+                                 kLargestPage);
+  v1::ListJobsResponse response;
+  auto it = request.before_id() == 0 ? jobs_.end() : jobs_.lower_bound(request.before_id());
+  while (it != jobs_.begin()) {
+    if (response.job_size() == static_cast<int>(page)) {
+      response.set_more(true);
+      break;
+    }
+    --it;
+    const v1::Job& job = it->second.job;
+    v1::Job* listed = response.add_job();
+    listed->set_id(job.id());
+    listed->mutable_spec()->set_name(job.spec().name());
+    listed->set_state(job.state());
+    listed->set_reason(job.reason());
+    *listed->mutable_history() = job.history();
+    *listed->mutable_progress() = job.progress();
+    if (job.evaluation_size() != 0) *listed->add_evaluation() = *job.evaluation().rbegin();
+    *listed->mutable_worker() = job.worker();
+    *listed->mutable_server() = job.server();
+    *listed->mutable_server_address() = job.server_address();
+    listed->set_generation(job.generation());
+    listed->set_weights_available(job.weights_available());
+  }
+  return response;
+}
+
+absl::StatusOr<JobTable::Events> JobTable::EventsAfter(uint64_t id, uint64_t after,
+                                                       size_t max) const {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return NoSuchJob(absl::StrCat(id));
+  const EventLog& log = found->second.events;
+  Events result;
+  result.events = log.After(after, max);
+  const uint64_t seen = result.events.empty() ? after : result.events.back().revision();
+  result.complete = HasEnded(found->second.job.state()) && seen >= log.last_revision();
+  return result;
+}
+
+std::vector<uint64_t> JobTable::Queued() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, record] : jobs_) {
+    if (record.job.state() == v1::QUEUED) ids.push_back(id);
+  }
+  return ids;
+}
+
+JobTable::Record& JobTable::At(uint64_t id) {
+  const auto found = jobs_.find(id);
+  SANGAM_CHECK(found != jobs_.end());
+  return found->second;
+}
+
+void JobTable::AddEvent(Record* record, absl::Time now,
+                        const std::function<void(v1::JobEvent*)>& fill) {
+  v1::JobEvent event;
+  *event.mutable_time() = ToTimestamp(now);
+  event.set_steps_total(record->job.progress().steps_total());
+  event.set_steps_per_epoch(record->job.progress().steps_per_epoch());
+  fill(&event);
+  record->events.Append(std::move(event));
+}
+
+void JobTable::RecordChange(Record* record, v1::JobState state, absl::string_view reason,
+                            absl::Time now) {
+  v1::StateChange change;
+  change.set_state(state);
+  *change.mutable_time() = ToTimestamp(now);
+  change.set_reason(std::string(reason));
+  record->job.set_state(state);
+  record->job.set_reason(std::string(reason));
+  *record->job.add_history() = change;
+  AddEvent(record, now, [&change](v1::JobEvent* event) { *event->mutable_state() = change; });
+}
+
+void JobTable::ForgetOldJobs() {
+  size_t ended = 0;
+  std::deque<uint64_t> remembered;
+  for (auto id = ended_.rbegin(); id != ended_.rend(); ++id) {
+    Record& record = At(*id);
+    const bool holds_weights = record.job.weights_available();
+    if (!holds_weights) ++ended;
+    if (!holds_weights && ended > options_.max_ended) {
+      request_ids_.erase(record.request_id);
+      jobs_.erase(*id);
+      continue;
+    }
+    if (!holds_weights && ended > options_.ended_with_all_events) {
+      record.events.SetCapacity(options_.max_events_of_old);
+    }
+    remembered.push_front(*id);
+  }
+  ended_ = std::move(remembered);
+}
+
+}  // namespace sangam

@@ -1,0 +1,124 @@
+#ifndef SANGAM_SERVER_CORE_JOB_TABLE_H_
+#define SANGAM_SERVER_CORE_JOB_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/event_log.h"
+
+namespace sangam {
+
+// All jobs that the coordinator remembers: what each is, where it stands and what has happened to
+// it. The one place where a job changes, so that a store on disk has one thing to follow.
+//
+// Pure and not thread-safe. Times are wall-clock times, for people. Everything is bounded: queued
+// jobs by refusing more, ended jobs by forgetting the oldest (with its request_id), events by a
+// ring for each job.
+class JobTable {
+ public:
+  struct Options {
+    size_t max_queued = 256;
+    // Ended jobs that are remembered, at least 1; those whose weights servers still hold come on top.
+    size_t max_ended = 256;
+    // Events of a job; of the oldest ones an ended job keeps fewer, see below.
+    size_t max_events = 16384;
+    // The newest this many ended jobs keep `max_events` events, older ones max_events_of_old.
+    size_t ended_with_all_events = 16;
+    size_t max_events_of_old = 256;
+    // Evaluations in Job.evaluation; the newest stay.
+    int max_evaluations = 1024;
+  };
+
+  // What a user submits: a checked specification with its defaults resolved.
+  struct Submission {
+    v1::JobSpec spec;
+    v1::ModelLayout layout;
+    std::string request_id;  // may be empty
+  };
+
+  // Some events of one job.
+  struct Events {
+    std::vector<v1::JobEvent> events;
+    // The job has ended and its last event is among these or was before them.
+    bool complete = false;
+  };
+
+  explicit JobTable(Options options) : options_(options) {}
+
+  // Queues a job and returns its id; the id of the first submission when it was submitted before
+  // under the same request_id.
+  // Errors: AlreadyExists      request_id was used with another specification
+  //         ResourceExhausted  too many jobs are queued
+  absl::StatusOr<uint64_t> Submit(Submission submission, absl::Time now);
+
+  // Errors: FailedPrecondition  the change is not legal; NotFound  no such job
+  absl::Status ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
+                           absl::Time now);
+
+  // Notes who a job runs on.
+  // REQUIRES (also below): the job exists.
+  void SetPlan(uint64_t id, const v1::Plan& plan);
+  void SetLength(uint64_t id, uint64_t steps_total, uint64_t steps_per_epoch);
+  void AddStep(uint64_t id, const v1::StepMetrics& step, absl::Time now);
+  void AddEvaluation(uint64_t id, const v1::Evaluation& evaluation, absl::Time now);
+  void AddMessage(uint64_t id, absl::string_view message, absl::Time now);
+  // What a queued job waits for becomes its reason, and a message when it is news.
+  void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
+  void SetWeightsAvailable(uint64_t id, bool available);
+
+  // Nullptr: no such job. Valid until the table changes.
+  const v1::Job* Get(uint64_t id) const;
+
+  // The id for a number or for a name, which means the newest job of that name.
+  // Errors: NotFound  no such job
+  absl::StatusOr<uint64_t> Find(absl::string_view id_or_name) const;
+
+  // Newest first, without layout; of the specification with the name, of the evaluations with the
+  // newest alone.
+  v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
+
+  // At most `max` events above revision `after`.
+  // Errors: NotFound  no such job
+  absl::StatusOr<Events> EventsAfter(uint64_t id, uint64_t after, size_t max) const;
+
+  // Oldest first.
+  std::vector<uint64_t> Queued() const;
+
+  size_t size() const { return jobs_.size(); }
+  size_t num_request_ids() const { return request_ids_.size(); }
+
+ private:
+  struct Record {
+    v1::Job job;
+    EventLog events;
+    std::string request_id;
+  };
+
+  Record& At(uint64_t id);
+  // Appends an event made ready by `fill`.
+  void AddEvent(Record* record, absl::Time now, const std::function<void(v1::JobEvent*)>& fill);
+  void RecordChange(Record* record, v1::JobState state, absl::string_view reason, absl::Time now);
+  void ForgetOldJobs();
+
+  const Options options_;
+  uint64_t last_id_ = 0;
+  std::map<uint64_t, Record> jobs_;
+  std::map<std::string, uint64_t> request_ids_;
+  std::deque<uint64_t> ended_;  // in the order in which they ended
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_JOB_TABLE_H_

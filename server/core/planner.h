@@ -1,0 +1,49 @@
+#ifndef SANGAM_SERVER_CORE_PLANNER_H_
+#define SANGAM_SERVER_CORE_PLANNER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+
+// A daemon that a job is to run on.
+struct ChosenDaemon {
+  std::string name;
+  uint64_t incarnation = 0;
+  std::string address;  // servers: "host:port"; workers: empty
+};
+
+struct PlanRequest {
+  uint64_t job = 0;
+  uint64_t generation = 0;
+  std::vector<ChosenDaemon> workers;  // at least one
+  std::vector<ChosenDaemon> servers;  // at least one
+};
+
+// Who computes what and who holds which page. Depends on the arguments alone.
+//
+// Data parallel: one stage with all blocks; worker i of W gets the shares EvenPart(S, W, i), which
+// are none for some when W > S; the workers that have shares evaluate, chunks in turn.
+// REQUIRES: `spec` has been checked and its defaults resolved, `layout` is its model's.
+v1::Plan MakePlan(const PlanRequest& request, const v1::JobSpec& spec,
+                  const v1::ModelLayout& layout);
+
+// Elements of all pages on one server of the plan.
+// REQUIRES: server < plan.server_size().
+uint64_t ServerElements(const v1::Plan& plan, uint32_t server);
+
+// Bytes that a server needs for each element while it trains: two versions of the weight and the
+// optimizer's state. Gradients that wait to be merged come on top.
+uint64_t TrainingBytesPerElement(const v1::OptimizerSpec& optimizer);
+
+// The same for a job in phase HOLD.
+inline constexpr uint64_t kHoldBytesPerElement = sizeof(float);
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_PLANNER_H_

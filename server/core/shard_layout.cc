@@ -1,0 +1,111 @@
+#include "server/core/shard_layout.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/plan/page_map.h"
+#include "proto/model.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/optimizer.h"
+#include "server/core/parameter_page.h"
+
+namespace sangam {
+namespace {
+
+// 1 GiB in fp32: more fits no message, and sums of bytes stay within 64 bits.
+constexpr uint64_t kMaxPageElements = uint64_t{1} << 28;
+
+absl::StatusOr<uint32_t> ServerIndex(const v1::Plan& plan, const std::string& name) {
+  for (int i = 0; i < plan.server_size(); ++i) {
+    if (plan.server(i).name() == name) return static_cast<uint32_t>(i);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("plan.server: found ", plan.server_size(),
+                                                 " servers, expected one called '", name, "'"));
+}
+
+absl::Status CheckParameter(const v1::SegmentLayout& segment,
+                            const v1::ParameterLayout& parameter) {
+  if (parameter.offset() > segment.element_count() ||
+      parameter.element_count() > segment.element_count() - parameter.offset()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", parameter.name(), "': found elements from ", parameter.offset(),
+                     ", ", parameter.element_count(),
+                     " of them, expected them within the segment's ", segment.element_count()));
+  }
+  if (parameter.initializer().kind_case() == v1::InitializerSpec::KIND_NOT_SET) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", parameter.name(), "': initializer: found none"));
+  }
+  if (parameter.fan_in() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", parameter.name(), "': fan_in: found 0, expected at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLayout(const v1::ModelLayout& layout) {
+  for (const v1::SegmentLayout& segment : layout.segment()) {
+    for (const v1::ParameterLayout& parameter : segment.parameter()) {
+      RETURN_IF_ERROR(CheckParameter(segment, parameter));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<ElementRange> DecayRanges(const v1::SegmentLayout& segment, uint64_t first,
+                                      uint64_t count) {
+  std::vector<ElementRange> ranges;
+  for (const v1::ParameterLayout& parameter : segment.parameter()) {
+    if (!parameter.decay()) continue;
+    const uint64_t begin = std::max(parameter.offset(), first);
+    const uint64_t end = std::min(parameter.offset() + parameter.element_count(), first + count);
+    if (begin >= end) continue;
+    if (!ranges.empty() && ranges.back().end == begin - first) {
+      ranges.back().end = end - first;
+    } else {
+      ranges.push_back({begin - first, end - first});
+    }
+  }
+  return ranges;
+}
+
+absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
+                                        const std::string& server_name) {
+  const v1::Plan& plan = assignment.plan();
+  if (plan.shares() == 0) {
+    return absl::InvalidArgumentError("plan.shares: found 0, expected at least 1");
+  }
+  if (plan.page_elements() > kMaxPageElements) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.page_elements: found ",
+                                                   plan.page_elements(), ", expected at most ",
+                                                   kMaxPageElements));
+  }
+  RETURN_IF_ERROR(CheckLayout(plan.layout()));
+  ASSIGN_OR_RETURN(const uint32_t server, ServerIndex(plan, server_name));
+  ASSIGN_OR_RETURN(PageMap map, PageMap::Create(plan));
+  ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Create(assignment.spec().optimizer()));
+  std::vector<PageLayout> pages;
+  uint64_t memory_bytes = 0;
+  for (uint32_t segment = 0; segment < map.num_segments(); ++segment) {
+    for (const PageRange& page : map.pages(segment)) {
+      if (page.server != server) continue;
+      pages.push_back({segment, page.first_element, page.element_count,
+                       DecayRanges(plan.layout().segment(static_cast<int>(segment)),
+                                   page.first_element, page.element_count)});
+      memory_bytes += ParameterPage::MemoryBytes(page.element_count, optimizer);
+    }
+  }
+  return ShardLayout{std::move(map), server,           plan.shares(),
+                     optimizer,      std::move(pages), memory_bytes};
+}
+
+}  // namespace sangam

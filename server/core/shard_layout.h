@@ -1,0 +1,51 @@
+#ifndef SANGAM_SERVER_CORE_SHARD_LAYOUT_H_
+#define SANGAM_SERVER_CORE_SHARD_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/plan/page_map.h"
+#include "proto/model.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/optimizer.h"
+
+namespace sangam {
+
+// One page of this server.
+struct PageLayout {
+  uint32_t segment = 0;
+  uint64_t first_element = 0;
+  uint64_t element_count = 0;
+  std::vector<ElementRange> decay;  // within the page; sorted, disjoint
+  friend bool operator==(const PageLayout& a, const PageLayout& b) {
+    return a.segment == b.segment && a.first_element == b.first_element &&
+           a.element_count == b.element_count && a.decay == b.decay;
+  }
+};
+
+// What one server holds of a job, before any memory is taken.
+struct ShardLayout {
+  PageMap map;          // of all servers
+  uint32_t server = 0;  // this server's index in the plan
+  uint32_t shares = 1;  // S
+  Optimizer optimizer;
+  std::vector<PageLayout> pages;  // of this server, by segment and first element
+  uint64_t memory_bytes = 0;      // two versions and the optimizer's state of all of them
+};
+
+// Where weight decay applies within elements [first, first + count) of a segment, counted from
+// `first`; neighbours are joined.
+std::vector<ElementRange> DecayRanges(const v1::SegmentLayout& segment, uint64_t first,
+                                      uint64_t count);
+
+// Finds what the server called `server_name` holds. A server may hold no page at all.
+// Errors: InvalidArgument  a plan that does not name this server or contradicts itself, or an
+//                          optimizer that is not valid
+absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
+                                        const std::string& server_name);
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_SHARD_LAYOUT_H_

@@ -1,0 +1,85 @@
+#include "server/rpc/job_service.h"
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/grpc_status.h"
+#include "proto/job_service.grpc.pb.h"
+#include "server/runtime/coordinator.h"
+
+namespace sangam {
+namespace {
+
+constexpr size_t kEventsAtOnce = 256;
+// How late a stream sees that its client has gone.
+constexpr absl::Duration kLookAtClient = absl::Milliseconds(500);
+
+}  // namespace
+
+grpc::Status GrpcJobService::SubmitJob(grpc::ServerContext* /*context*/,
+                                       const v1::SubmitJobRequest* request,
+                                       v1::SubmitJobResponse* response) {
+  absl::StatusOr<v1::Job> job = coordinator_.Submit(*request);
+  if (!job.ok()) return ToGrpcStatus(job.status());
+  *response->mutable_job() = *std::move(job);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::GetJob(grpc::ServerContext* /*context*/,
+                                    const v1::GetJobRequest* request, v1::Job* response) {
+  absl::StatusOr<v1::Job> job = coordinator_.Get(request->job());
+  if (!job.ok()) return ToGrpcStatus(job.status());
+  *response = *std::move(job);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::ListJobs(grpc::ServerContext* /*context*/,
+                                      const v1::ListJobsRequest* request,
+                                      v1::ListJobsResponse* response) {
+  *response = coordinator_.List(*request);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::WatchJob(grpc::ServerContext* context,
+                                      const v1::WatchJobRequest* request,
+                                      grpc::ServerWriter<v1::JobEvent>* writer) {
+  const absl::StatusOr<v1::Job> job = coordinator_.Get(request->job());
+  if (!job.ok()) return ToGrpcStatus(job.status());
+  uint64_t after = request->after_revision();
+  while (!context->IsCancelled()) {
+    const absl::StatusOr<Coordinator::Events> found =
+        coordinator_.WaitForEvents(job->id(), after, kEventsAtOnce, kLookAtClient);
+    if (!found.ok()) return ToGrpcStatus(found.status());
+    for (const v1::JobEvent& event : found->events) {
+      if (!writer->Write(event)) return grpc::Status::CANCELLED;
+      after = event.revision();
+    }
+    if (found->complete) return grpc::Status::OK;
+  }
+  return grpc::Status::CANCELLED;
+}
+
+grpc::Status GrpcJobService::CancelJob(grpc::ServerContext* /*context*/,
+                                       const v1::CancelJobRequest* request, v1::Job* response) {
+  absl::StatusOr<v1::Job> job = coordinator_.Cancel(*request);
+  if (!job.ok()) return ToGrpcStatus(job.status());
+  *response = *std::move(job);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::GetCluster(grpc::ServerContext* /*context*/,
+                                        const v1::GetClusterRequest* /*request*/,
+                                        v1::Cluster* response) {
+  *response = coordinator_.DescribeCluster();
+  return grpc::Status::OK;
+}
+
+}  // namespace sangam

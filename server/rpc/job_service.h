@@ -1,0 +1,38 @@
+#ifndef SANGAM_SERVER_RPC_JOB_SERVICE_H_
+#define SANGAM_SERVER_RPC_JOB_SERVICE_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include "proto/job_service.grpc.pb.h"
+#include "server/runtime/coordinator.h"
+
+namespace sangam {
+
+// JobService over the coordinator: translates and nothing else. Thread-safe.
+class GrpcJobService final : public v1::JobService::Service {
+ public:
+  // `coordinator` must outlive the service.
+  explicit GrpcJobService(Coordinator* coordinator) : coordinator_(*coordinator) {}
+
+  grpc::Status SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
+                         v1::SubmitJobResponse* response) override;
+  grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
+                      v1::Job* response) override;
+  grpc::Status ListJobs(grpc::ServerContext* context, const v1::ListJobsRequest* request,
+                        v1::ListJobsResponse* response) override;
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override;
+  grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
+                         v1::Job* response) override;
+  grpc::Status GetCluster(grpc::ServerContext* context, const v1::GetClusterRequest* request,
+                          v1::Cluster* response) override;
+
+ private:
+  Coordinator& coordinator_;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_RPC_JOB_SERVICE_H_

@@ -1,0 +1,104 @@
+#include "server/rpc/read_weights_call.h"
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/write_pump.h"
+#include "common/tensor/frame_codec.h"
+#include "common/tensor/slices.h"
+#include "proto/parameter_service.pb.h"
+#include "server/runtime/parameter_shard.h"
+
+namespace sangam {
+
+void ReadWeightsCall::Begin(const absl::Status& admitted) {
+  absl::Status status = admitted;
+  if (status.ok()) status = FindWeights();
+  if (!status.ok()) End(status);
+  pump_.Open();
+  pump_.Close(WritePump::Rest::kFlush);
+}
+
+absl::Status ReadWeightsCall::FindWeights() {
+  ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(request_));
+  std::string contiguous(bytes.size(), '\0');
+  bytes.CopyTo(contiguous.data());
+  v1::ReadWeightsRequest request;
+  if (!request.ParseFromString(contiguous)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("request: found ", bytes.size(),
+                     " bytes that do not parse, expected a ReadWeightsRequest"));
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard,
+                   call_context_.find_shard(request.job()));
+  pages_ = shard->ReadWeights();
+  return absl::OkStatus();
+}
+
+std::optional<grpc::ByteBuffer> ReadWeightsCall::NextMessage() {
+  if (next_page_ == pages_.size()) return std::nullopt;
+  // Moved out, so that the page is let go of when it has been sent.
+  const PageWeights page = std::move(pages_[next_page_++]);
+  return ToByteBuffer(EncodeFramePrefix(page.header, page.elements.size()), page.elements);
+}
+
+void ReadWeightsCall::PostWrite(const grpc::ByteBuffer& message) {
+  io_.Write(message, write_tag_.Arm(shared_from_this()));
+}
+
+void ReadWeightsCall::OnWritten(bool ok) {
+  {
+    MutexLock lock(&mutex_);
+    ++progress_;
+  }
+  pump_.OnWritten(ok);
+}
+
+void ReadWeightsCall::PostLast() {
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    status = end_;
+  }
+  io_.Finish(ToGrpcStatus(status), finish_tag_.Arm(shared_from_this()));
+}
+
+void ReadWeightsCall::OnFinish(bool /*ok*/) {
+  call_context_.registry->Remove(this);
+  call_context_.activities->End();
+}
+
+void ReadWeightsCall::End(const absl::Status& error) {
+  {
+    MutexLock lock(&mutex_);
+    if (end_.ok()) end_ = error;
+  }
+  pump_.Close(WritePump::Rest::kDrop);
+}
+
+void ReadWeightsCall::Check(absl::Duration now) {
+  {
+    MutexLock lock(&mutex_);
+    if (!seen_at_.has_value() || seen_progress_ != progress_) {
+      seen_progress_ = progress_;
+      seen_at_ = now;
+    }
+    if (now - *seen_at_ < call_context_.stall_deadline) return;
+  }
+  // The status would wait behind the message that the client does not read.
+  context_.TryCancel();
+}
+
+}  // namespace sangam

@@ -1,0 +1,217 @@
+#include "server/runtime/coordinator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/model/field_fault.h"
+#include "common/model/job_check.h"
+#include "common/model/model_layout.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "server/core/assignment_board.h"
+#include "server/core/control_plane.h"
+#include "server/core/job_table.h"
+
+namespace sangam {
+namespace {
+
+constexpr size_t kMaxSpecBytes = 1024 * 1024;
+constexpr size_t kMaxRequestIdBytes = 128;
+
+// The longest sleep between two looks at the clock, which need not run with the machine's.
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(200);
+
+ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
+  ControlPlane::Options control;
+  control.membership.lease = options.lease;
+  control.starting_deadline = options.starting_deadline;
+  control.keep_finished_jobs = options.keep_finished_jobs;
+  return control;
+}
+
+absl::Status Stopping() { return absl::UnavailableError("the coordinator stops"); }
+
+void LogNotices(const std::vector<ControlPlane::Notice>& notices) {
+  for (const ControlPlane::Notice& notice : notices) {
+    std::string fields;
+    for (const auto& [key, value] : notice.fields) {
+      absl::StrAppend(&fields, fields.empty() ? "" : " ", key, "=", LogValue(value));
+    }
+    Log(notice.warning ? LogLevel::kWarning : LogLevel::kInfo, notice.event, fields);
+  }
+}
+
+// The job as it will run, or every fault of it.
+absl::StatusOr<JobTable::Submission> Validate(const v1::SubmitJobRequest& request) {
+  if (request.request_id().size() > kMaxRequestIdBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("request_id: found ",
+                                                   request.request_id().size(),
+                                                   " bytes, expected at most ",
+                                                   kMaxRequestIdBytes));
+  }
+  if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("spec: found ", request.spec().ByteSizeLong(),
+                                                   " bytes, expected at most ", kMaxSpecBytes));
+  }
+  RETURN_IF_ERROR(ToStatus(CheckJobSpec(request.spec())));
+  JobTable::Submission submission;
+  submission.spec = ResolveDefaults(request.spec());
+  ASSIGN_OR_RETURN(submission.layout, BuildModelLayout(submission.spec.model()));
+  submission.request_id = request.request_id();
+  return submission;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Options& options, const Clock* clock)
+    : options_(options), clock_(*clock), control_(ToControlOptions(options)) {}
+
+template <typename Change>
+auto Coordinator::Do(Change change) {
+  std::vector<ControlPlane::Notice> notices;
+  auto locked = [this, &change, &notices] {
+    MutexLock lock(&mutex_);
+    auto result = change(&control_, Now());
+    notices = Publish();
+    return result;
+  };
+  auto result = locked();
+  LogNotices(notices);
+  return result;
+}
+
+std::vector<ControlPlane::Notice> Coordinator::Publish() {
+  ControlPlane::Changes changes = control_.TakeChanges();
+  if (changes.assignments) assignments_changed_.SignalAll();
+  if (changes.events) events_changed_.SignalAll();
+  return std::move(changes.notices);
+}
+
+absl::StatusOr<v1::RegisterResponse> Coordinator::Register(const v1::RegisterRequest& request) {
+  RETURN_IF_ERROR(Do([&request](ControlPlane* control, Moment now) {
+    return control->Register(request, now);
+  }));
+  v1::RegisterResponse response;
+  response.set_lease_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(options_.lease)));
+  response.set_address(request.address());
+  return response;
+}
+
+absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
+    const v1::HeartbeatRequest& request) {
+  RETURN_IF_ERROR(Do([&request](ControlPlane* control, Moment now) {
+    return control->Renew(request.daemon(), now);
+  }));
+  const auto longest_ms =
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(options_.lease / 3));
+  const absl::Duration deadline =
+      clock_.Steady() + absl::Milliseconds(std::min(request.max_wait_ms(), longest_ms));
+  AssignmentBoard::Entry entry;
+  {
+    MutexLock lock(&mutex_);
+    for (;;) {
+      if (stopping_) return Stopping();
+      ASSIGN_OR_RETURN(entry, control_.AssignmentsOf(request.daemon()));
+      const absl::Duration left = deadline - clock_.Steady();
+      if (entry.revision != request.known_revision() || left <= absl::ZeroDuration()) break;
+      assignments_changed_.WaitFor(&mutex_, std::min(left, kLongestSleep));
+    }
+  }
+  // Assignments never change, so they are copied without the lock.
+  v1::HeartbeatResponse response;
+  response.set_revision(entry.revision);
+  response.set_unchanged(entry.revision == request.known_revision());
+  if (response.unchanged()) return response;
+  for (const auto& [job, assignment] : entry.assignments) *response.add_assignment() = *assignment;
+  return response;
+}
+
+absl::Status Coordinator::Report(const v1::ReportRequest& request) {
+  return Do([&request](ControlPlane* control, Moment now) { return control->Report(request, now); });
+}
+
+void Coordinator::Leave(const v1::LeaveRequest& request) {
+  Do([&request](ControlPlane* control, Moment now) {
+    control->Leave(request, now);
+    return 0;
+  });
+}
+
+absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
+  ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request));
+  if (request.validate_only()) {
+    v1::Job job;
+    *job.mutable_spec() = std::move(submission.spec);
+    *job.mutable_layout() = std::move(submission.layout);
+    return job;
+  }
+  return Do([&submission](ControlPlane* control, Moment now) {
+    return control->Submit(std::move(submission), now);
+  });
+}
+
+absl::StatusOr<v1::Job> Coordinator::Get(absl::string_view id_or_name) const {
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const uint64_t id, control_.jobs().Find(id_or_name));
+  return *control_.jobs().Get(id);
+}
+
+v1::ListJobsResponse Coordinator::List(const v1::ListJobsRequest& request) const {
+  MutexLock lock(&mutex_);
+  return control_.jobs().List(request);
+}
+
+absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request) {
+  return Do([&request](ControlPlane* control, Moment now) { return control->Cancel(request, now); });
+}
+
+v1::Cluster Coordinator::DescribeCluster() const {
+  MutexLock lock(&mutex_);
+  return control_.DescribeCluster(Now());
+}
+
+absl::StatusOr<Coordinator::Events> Coordinator::WaitForEvents(uint64_t job, uint64_t after,
+                                                               size_t max_events,
+                                                               absl::Duration max_wait) const {
+  const absl::Duration deadline = clock_.Steady() + max_wait;
+  MutexLock lock(&mutex_);
+  for (;;) {
+    if (stopping_) return Stopping();
+    ASSIGN_OR_RETURN(JobTable::Events found, control_.jobs().EventsAfter(job, after, max_events));
+    const absl::Duration left = deadline - clock_.Steady();
+    if (!found.events.empty() || found.complete || left <= absl::ZeroDuration()) {
+      return Events{std::move(found.events), found.complete};
+    }
+    events_changed_.WaitFor(&mutex_, std::min(left, kLongestSleep));
+  }
+}
+
+void Coordinator::Tick() {
+  Do([](ControlPlane* control, Moment now) {
+    control->Advance(now);
+    return 0;
+  });
+}
+
+void Coordinator::Shutdown() {
+  MutexLock lock(&mutex_);
+  stopping_ = true;
+  assignments_changed_.SignalAll();
+  events_changed_.SignalAll();
+}
+
+}  // namespace sangam

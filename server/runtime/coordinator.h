@@ -1,0 +1,96 @@
+#ifndef SANGAM_SERVER_RUNTIME_COORDINATOR_H_
+#define SANGAM_SERVER_RUNTIME_COORDINATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "server/core/assignment_board.h"
+#include "server/core/control_plane.h"
+
+namespace sangam {
+
+// The coordinator: ControlPlane with a lock, a clock, a log and waits. Thread-safe.
+//
+// It has no thread of its own: its owner calls Tick several times within a lease. Calls that wait
+// for news end by themselves; each has a bound. Errors are those of the services in proto/.
+class Coordinator {
+ public:
+  struct Options {
+    // Without a sign of life for this long a daemon counts as lost.
+    absl::Duration lease = absl::Seconds(5);
+    // How long the daemons of a job may take to prepare.
+    absl::Duration starting_deadline = absl::Seconds(60);
+    // Finished jobs whose weights stay on the servers.
+    size_t keep_finished_jobs = 4;
+  };
+
+  // Some events of one job.
+  struct Events {
+    std::vector<v1::JobEvent> events;
+    bool complete = false;  // the job has ended and there are no later ones
+  };
+
+  // `clock` must outlive the coordinator.
+  Coordinator(const Options& options, const Clock* clock);
+
+  // For daemons. `request.address` is complete, "host:port" (servers only).
+  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
+  // Waits for news at most as long as the request says, and never longer than a third of the lease.
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request);
+  absl::Status Report(const v1::ReportRequest& request);
+  void Leave(const v1::LeaveRequest& request);
+
+  // For users.
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
+  absl::StatusOr<v1::Job> Get(absl::string_view id_or_name) const;
+  v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
+  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
+  v1::Cluster DescribeCluster() const;
+
+  // Events above revision `after`, at most `max_events`; waits for one at most `max_wait`, then
+  // comes back without.
+  // Errors: NotFound     no such job
+  //         Unavailable  the coordinator stops
+  absl::StatusOr<Events> WaitForEvents(uint64_t job, uint64_t after, size_t max_events,
+                                       absl::Duration max_wait) const;
+
+  // Ends leases and deadlines that are due.
+  void Tick();
+
+  // Ends every wait, now and later, with Unavailable.
+  void Shutdown();
+
+ private:
+  using Moment = ControlPlane::Moment;
+
+  Moment Now() const { return {clock_.Steady(), clock_.Wall()}; }
+
+  // Calls `change(control plane, now)` under the lock, then wakes who waits, then logs what happened.
+  template <typename Change>
+  auto Do(Change change);
+  // Wakes who waits for what changed; returns what is to be logged.
+  std::vector<ControlPlane::Notice> Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const Clock& clock_;
+  mutable Mutex mutex_;
+  mutable CondVar assignments_changed_;
+  mutable CondVar events_changed_;
+  ControlPlane control_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_RUNTIME_COORDINATOR_H_

@@ -1,0 +1,90 @@
+#ifndef SANGAM_SERVER_RUNTIME_JOB_SHARD_H_
+#define SANGAM_SERVER_RUNTIME_JOB_SHARD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/tensor/slices.h"
+#include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
+#include "server/core/parameter_page.h"
+#include "server/core/shard_layout.h"
+#include "server/runtime/parameter_shard.h"
+#include "server/runtime/shared_page.h"
+
+namespace sangam {
+
+// The pages of one job on this server. Thread-safe. Shared, because streams hold it: its memory is
+// freed when the table and the last stream have let go.
+class JobShard final : public ParameterShard {
+ public:
+  // Takes the memory that `layout` (of the same assignment) asks for and fills in the initial
+  // weights.
+  // Errors: ResourceExhausted  the memory cannot be had
+  static absl::StatusOr<std::shared_ptr<JobShard>> Create(const v1::Assignment& assignment,
+                                                          ShardLayout layout);
+
+  absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) override;
+  absl::Status Subscribe(const v1::FrameHeader& header,
+                         const std::shared_ptr<WeightsSink>& sink) override;
+  void Unsubscribe(const WeightsSink* sink) override;
+  absl::Status AddGradient(const v1::FrameHeader& header, const SlicePayload& elements) override;
+  std::vector<PageWeights> ReadWeights() override;
+
+  // Goes over to the plan of a later generation. Weights stay, parked gradients and subscribers go.
+  // Errors: Unimplemented  the plan moves pages to or from this server, or is of another schema
+  absl::Status BeginGeneration(const v1::Assignment& assignment, const ShardLayout& layout);
+
+  // Lets go of everything but the newest weights.
+  void Reduce();
+
+  // From now on gradients, subscriptions and hellos are refused with NOT_FOUND.
+  void Drop();
+
+  // Weights and optimizer state. Copies made for late readers are not counted.
+  uint64_t memory_bytes() const { return memory_bytes_; }
+  // Sum over the pages.
+  ParameterPage::Ignored ignored() const;
+
+ private:
+  // What hellos are checked against.
+  struct Peers {
+    uint64_t generation = 0;
+    uint64_t schema_hash = 0;
+    struct Worker {
+      std::string name;
+      uint64_t incarnation = 0;
+    };
+    std::vector<Worker> worker;
+  };
+
+  JobShard(uint64_t job, ShardLayout layout);
+  static Peers PeersOf(const v1::Plan& plan);
+  absl::Status AllocatePages(const v1::Assignment& assignment);
+  absl::Status CheckJob(const v1::FrameHeader& header) const;
+  absl::StatusOr<SharedPage*> FindPage(const v1::FrameHeader& header) const;
+  // Calls `visit` with every page that this server holds.
+  template <typename Visit>
+  void ForEachPage(const Visit& visit) const;
+
+  const uint64_t job_;
+  const ShardLayout layout_;
+  // By segment and page, as in layout_.map; none where another server holds the page. Does not
+  // change after Create.
+  std::vector<std::vector<std::unique_ptr<SharedPage>>> pages_;
+  std::atomic<uint64_t> memory_bytes_;
+  std::atomic<bool> dropped_{false};
+
+  Mutex mutex_;
+  Peers peers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_RUNTIME_JOB_SHARD_H_

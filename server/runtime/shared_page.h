@@ -1,0 +1,77 @@
+#ifndef SANGAM_SERVER_RUNTIME_SHARED_PAGE_H_
+#define SANGAM_SERVER_RUNTIME_SHARED_PAGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/tensor/slices.h"
+#include "server/core/parameter_page.h"
+#include "server/runtime/parameter_shard.h"
+
+namespace sangam {
+
+// One page with its lock and its subscribers. Thread-safe.
+//
+// Weights go out with no lock held. One thread at a time sends for a page: another one that has
+// news in the meantime leaves them to it. So the steps that a sink gets never go backwards, and no
+// step comes twice.
+class SharedPage {
+ public:
+  SharedPage(uint64_t job, ParameterPage page) : job_(job), page_(std::move(page)) {}
+
+  // Adds a gradient; when it completes the step, also updates the page and sends the new weights.
+  // Errors: as ParameterPage::Add
+  absl::Status Add(const GradientKey& key, SlicePayload elements) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Sends the weights of `lowest_step` to `sink` when they are held, else the newest ones when they
+  // are later, and then every update. A sink that is subscribed already changes nothing.
+  // Errors: Aborted             older generation
+  //         FailedPrecondition  later generation
+  absl::Status Subscribe(uint64_t generation, uint64_t lowest_step,
+                         const std::shared_ptr<WeightsSink>& sink) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // No update that begins later is sent to `sink`.
+  void Unsubscribe(const WeightsSink* sink) ABSL_LOCKS_EXCLUDED(mutex_);
+  void UnsubscribeAll() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The newest weights.
+  PageWeights Read() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // As ParameterPage's; the subscribers belong to the older generation and are let go.
+  void BeginGeneration(uint64_t generation) ABSL_LOCKS_EXCLUDED(mutex_);
+  // As ParameterPage's.
+  void Reduce() ABSL_LOCKS_EXCLUDED(mutex_);
+  ParameterPage::Ignored ignored() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Subscription {
+    std::shared_ptr<WeightsSink> sink;
+    uint64_t next_step = 0;  // the lowest step that it has not been sent
+  };
+  // One version and who gets it.
+  struct Delivery {
+    PageWeights weights;
+    std::vector<std::shared_ptr<WeightsSink>> sinks;
+  };
+
+  PageWeights Weights(const PageVersion& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What must be sent now; empty: nothing, or another thread sees to it. `sending`: whether the
+  // caller is the one who sends.
+  std::vector<Delivery> TakeDue(bool sending) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const uint64_t job_;
+  mutable Mutex mutex_;
+  ParameterPage page_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Subscription> subscriptions_ ABSL_GUARDED_BY(mutex_);
+  // Whether a thread is sending.
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_RUNTIME_SHARED_PAGE_H_

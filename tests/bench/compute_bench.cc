@@ -1,0 +1,255 @@
+// How fast the CPU backend computes: matrix products of the shapes that training needs, and a whole
+// forward and backward pass of multi-layer perceptrons beside its matrix products alone.
+//
+//   bazel run -c opt //tests/bench:compute_bench
+//
+// One lane, one thread. Times are the thread's own CPU time, so that other work on the machine
+// disturbs them less. Medians over at least 9 repetitions, [min..max].
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+#include "common/model/model_layout.h"
+#include "proto/model.pb.h"
+#include "tests/testing/device_matrix.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/backends.h"
+#include "worker/backend/views.h"
+#include "worker/layers/block.h"
+#include "worker/layers/loss.h"
+
+namespace sangam {
+namespace {
+
+using testing::DeviceMatrix;
+using testing::RandomFloats;
+
+void CheckOk(const absl::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  SANGAM_CHECK(status.ok());
+}
+
+template <typename T>
+T ValueOf(absl::StatusOr<T> value) {
+  CheckOk(value.status());
+  return *std::move(value);
+}
+
+double ThreadSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+struct Seconds {
+  double median, min, max;
+};
+
+// Seconds of one `work`: after warming up, at least 9 samples and 0.2 s. A sample repeats what is
+// short, because the clock is coarse.
+Seconds Measure(const std::function<void()>& work) {
+  work();
+  int repeats = 1;
+  const auto sample = [&] {
+    const double start = ThreadSeconds();
+    for (int i = 0; i < repeats; ++i) work();
+    return ThreadSeconds() - start;
+  };
+  while (sample() < 2e-4) repeats *= 2;
+  std::vector<double> times;
+  double total = 0;
+  while (times.size() < 9 || total < 0.2) {
+    const double seconds = sample();
+    total += seconds;
+    times.push_back(seconds / repeats);
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times.front(), times.back()};
+}
+
+enum class Pass { kForward, kInputGradient, kWeightGradient };
+
+// The three products of a linear layer, on operands of their own.
+class Product {
+ public:
+  Product(Backend* backend, Pass pass, int64_t rows, int64_t in, int64_t out)
+      : backend_(backend),
+        x_(backend, rows, in, RandomFloats(rows * in, 1)),
+        w_(backend, out, in, RandomFloats(out * in, 2)),
+        y_(backend, rows, out, RandomFloats(rows * out, 3)) {
+    flops_ = 2.0 * static_cast<double>(rows * in * out);
+    switch (pass) {
+      case Pass::kForward:
+        arguments_.a = x_.view();
+        arguments_.b = w_.view();
+        arguments_.transpose_b = true;
+        arguments_.c = y_.view();
+        break;
+      case Pass::kInputGradient:
+        arguments_.a = y_.view();
+        arguments_.b = w_.view();
+        arguments_.c = x_.view();
+        break;
+      case Pass::kWeightGradient:
+        arguments_.a = y_.view();
+        arguments_.transpose_a = true;
+        arguments_.b = x_.view();
+        arguments_.c = w_.view();
+        arguments_.accumulate = true;
+        break;
+    }
+  }
+
+  void Run() const { CheckOk(backend_->Gemm(arguments_)); }
+  double flops() const { return flops_; }
+
+ private:
+  Backend* backend_;
+  DeviceMatrix x_, w_, y_;
+  GemmArguments arguments_;
+  double flops_ = 0;
+};
+
+void PrintProducts(Backend* backend) {
+  std::printf("matrix products, GFLOP/s\n");
+  std::printf("%5s %12s  %-22s %-22s %-22s\n", "rows", "in x out", "y = x W^T", "dx = dy W",
+              "dW += dy^T x");
+  const std::vector<std::pair<int64_t, int64_t>> layers = {
+      {784, 512}, {512, 512}, {512, 10}, {784, 2048}, {2048, 2048}};
+  for (const int64_t rows : {8, 32, 64, 256}) {
+    for (const auto& [in, out] : layers) {
+      std::printf("%5d %12s ", static_cast<int>(rows), absl::StrCat(in, "x", out).c_str());
+      for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+        const Product product(backend, pass, rows, in, out);
+        const Seconds t = Measure([&] { product.Run(); });
+        const double g = product.flops() * 1e-9;
+        std::printf(
+            " %-22s",
+            absl::StrFormat("%.1f [%.1f..%.1f]", g / t.median, g / t.max, g / t.min).c_str());
+      }
+      std::printf("\n");
+    }
+  }
+}
+
+// A perceptron with one block per layer, as jobs are written.
+class Perceptron {
+ public:
+  Perceptron(Backend* backend, const std::vector<int64_t>& widths, int64_t rows)
+      : backend_(backend), widths_(widths), rows_(rows), x_(backend, rows, widths[0], Input()) {
+    v1::ModelSpec spec;
+    spec.add_input_shape(static_cast<uint64_t>(widths[0]));
+    for (size_t i = 1; i < widths.size(); ++i) {
+      v1::BlockSpec* block = spec.add_block();
+      block->add_layer()->mutable_linear()->set_out_features(static_cast<uint64_t>(widths[i]));
+      if (i + 1 < widths.size()) block->add_layer()->mutable_relu();
+    }
+    const v1::ModelLayout layout = ValueOf(BuildModelLayout(spec));
+    for (int i = 0; i < spec.block_size(); ++i) {
+      const v1::SegmentLayout& segment = layout.segment(i);
+      blocks_.push_back(ValueOf(Block::Create(spec.block(i), layout.block(i), &segment, 0)));
+      states_.push_back(ValueOf(blocks_.back()->NewState(backend, static_cast<uint64_t>(rows))));
+      const auto size = static_cast<int64_t>(segment.element_count());
+      weights_.push_back(
+          std::make_unique<DeviceMatrix>(backend, 1, size, RandomFloats(size, 7, -0.05f, 0.05f)));
+      gradients_.push_back(std::make_unique<DeviceMatrix>(
+          backend, 1, size, std::vector<float>(static_cast<size_t>(size), 0.0f)));
+    }
+    v1::LossSpec loss;
+    loss.mutable_softmax_cross_entropy();
+    loss_ = ValueOf(Loss::Create(loss));
+    labels_.assign(static_cast<size_t>(rows), 3);
+    output_gradient_ = std::make_unique<DeviceMatrix>(backend, rows, widths.back());
+  }
+
+  // Forward, loss and backward of one micro-batch; gradients accumulate.
+  void Step() {
+    ConstMatrix value = x_.view();
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      value = ValueOf(blocks_[i]->Forward(backend_, context_, value, weights_[i]->view().data,
+                                          states_[i].get()));
+    }
+    Matrix gradient = output_gradient_->view();
+    CheckOk(loss_->Compute(backend_, value, labels_.data(), &gradient).status());
+    ConstMatrix back = gradient;
+    for (size_t i = blocks_.size(); i-- > 0;) {
+      back = ValueOf(blocks_[i]->Backward(backend_, context_, back, weights_[i]->view().data, true,
+                                          i > 0, gradients_[i]->view().data, states_[i].get()));
+    }
+  }
+
+  // Seconds of the products of one step, each measured by itself.
+  double SecondsOfProducts() const {
+    double seconds = 0;
+    for (size_t i = 1; i < widths_.size(); ++i) {
+      for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+        if (pass == Pass::kInputGradient && i == 1) continue;
+        const Product product(backend_, pass, rows_, widths_[i - 1], widths_[i]);
+        seconds += Measure([&] { product.Run(); }).median;
+      }
+    }
+    return seconds;
+  }
+
+ private:
+  std::vector<float> Input() const { return RandomFloats(rows_ * widths_[0], 5); }
+
+  Backend* backend_;
+  std::vector<int64_t> widths_;
+  int64_t rows_;
+  PassContext context_;
+  DeviceMatrix x_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<BlockState>> states_;
+  std::vector<std::unique_ptr<DeviceMatrix>> weights_;
+  std::vector<std::unique_ptr<DeviceMatrix>> gradients_;
+  std::unique_ptr<Loss> loss_;
+  std::vector<uint32_t> labels_;
+  std::unique_ptr<DeviceMatrix> output_gradient_;
+};
+
+void PrintSteps(Backend* backend) {
+  std::printf("\nforward, loss and backward of one micro-batch\n");
+  std::printf("%-18s %5s %12s %24s %16s %7s\n", "network", "rows", "samples/s", "step, us",
+              "its products, us", "ratio");
+  const std::vector<std::pair<std::string, std::vector<int64_t>>> networks = {
+      {"784-512-512-10", {784, 512, 512, 10}}, {"784-2048-2048-10", {784, 2048, 2048, 10}}};
+  for (const auto& [name, widths] : networks) {
+    for (const int64_t rows : {8, 32, 64, 256}) {
+      Perceptron network(backend, widths, rows);
+      const Seconds step = Measure([&] { network.Step(); });
+      const double alone = network.SecondsOfProducts();
+      std::printf(
+          "%-18s %5d %12.0f %24s %16.0f %7.3f\n", name.c_str(), static_cast<int>(rows),
+          static_cast<double>(rows) / step.median,
+          absl::StrFormat("%.0f [%.0f..%.0f]", step.median * 1e6, step.min * 1e6, step.max * 1e6)
+              .c_str(),
+          alone * 1e6, step.median / alone);
+    }
+  }
+}
+
+void Main() {
+  const std::unique_ptr<Backend> backend = ValueOf(CreateBackend("cpu"));
+  PrintProducts(backend.get());
+  PrintSteps(backend.get());
+}
+
+}  // namespace
+}  // namespace sangam
+
+int main() {
+  sangam::Main();
+  return 0;
+}

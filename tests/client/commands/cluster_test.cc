@@ -1,0 +1,31 @@
+#include "client/commands/cluster.h"
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/commands/command_fixture.h"
+#include "tests/client/fake_coordinator.h"
+
+namespace sangam {
+namespace {
+
+TEST_F(CommandFixture, ClusterShowsTheDaemons) {
+  FakeCoordinator coordinator;
+  environment_.coordinator = coordinator.address();
+  v1::Cluster cluster;
+  v1::DaemonStatus& daemon = *cluster.add_daemon();
+  daemon.set_role("worker");
+  daemon.set_name("worker-0");
+  daemon.set_alive(true);
+  daemon.set_threads(2);
+  daemon.set_backend("cpu");
+  coordinator.SetCluster(cluster);
+  EXPECT_EQ(Run({"cluster"}), 0) << err();
+  EXPECT_EQ(out(),
+            "ROLE    NAME      STATE  SILENT  ADDRESS  THREADS  MEMORY  BACKEND  JOBS\n"
+            "worker  worker-0  alive      0s  -              2       -  cpu      -\n");
+  EXPECT_EQ(Run({"cluster", "--output=json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["daemon"][0]["name"], "worker-0");
+}
+
+}  // namespace
+}  // namespace sangam

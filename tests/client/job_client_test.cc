@@ -1,0 +1,323 @@
+#include "client/job_client.h"
+
+#include <grpcpp/support/status.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_coordinator.h"
+
+namespace sangam {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const grpc::Status kUnavailable(grpc::StatusCode::UNAVAILABLE, "not now");
+
+JobClient::Options FastOptions(const std::string& coordinator) {
+  JobClient::Options options;
+  options.coordinator = coordinator;
+  options.backoff.initial = absl::Milliseconds(1);
+  options.backoff.maximum = absl::Milliseconds(20);
+  return options;
+}
+
+std::unique_ptr<JobClient> Connect(JobClient::Options options) {
+  auto client = JobClient::Create(std::move(options));
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+v1::Job Job(uint64_t id, const std::string& name) {
+  v1::Job job;
+  job.set_id(id);
+  job.mutable_spec()->set_name(name);
+  return job;
+}
+
+v1::JobEvent Event(uint64_t revision, const std::string& message) {
+  v1::JobEvent event;
+  event.set_revision(revision);
+  event.set_message(message);
+  return event;
+}
+
+v1::JobEvent Ended(uint64_t revision) {
+  v1::JobEvent event;
+  event.set_revision(revision);
+  event.mutable_state()->set_state(v1::SUCCEEDED);
+  return event;
+}
+
+// Keeps the revisions that came.
+class Recorder : public WatchHandler {
+ public:
+  absl::Status OnEvent(const v1::JobEvent& event) override {
+    revisions.push_back(event.revision());
+    return event.revision() == stop_at ? absl::AbortedError("stop") : absl::OkStatus();
+  }
+  absl::Status OnIdle() override {
+    ++idle;
+    return idle == stop_at_idle ? absl::AbortedError("idle stop") : absl::OkStatus();
+  }
+  void OnLost(const absl::Status& /*why*/) override { ++lost; }
+
+  std::vector<uint64_t> revisions;
+  uint64_t stop_at = 0;
+  int idle = 0;
+  int stop_at_idle = 0;
+  int lost = 0;
+};
+
+TEST(JobClientTest, CallsTheService) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  v1::Cluster cluster;
+  cluster.add_daemon()->set_name("worker-0");
+  coordinator.SetCluster(cluster);
+  const auto client = Connect(FastOptions(coordinator.address()));
+
+  EXPECT_EQ(client->Get("a")->id(), 1u);
+  v1::JobSpec spec;
+  spec.set_name("b");
+  EXPECT_EQ(client->Submit(spec, "request")->id(), 2u);
+  EXPECT_EQ(client->Validate(spec)->id(), 0u);
+  EXPECT_EQ(client->Cancel("2", "why")->state(), v1::CANCELLED);
+  EXPECT_EQ(client->GetCluster()->daemon(0).name(), "worker-0");
+  ASSERT_EQ(coordinator.submitted().size(), 2u);
+  EXPECT_EQ(coordinator.submitted()[0].request_id(), "request");
+  EXPECT_TRUE(coordinator.submitted()[1].validate_only());
+  EXPECT_EQ(coordinator.cancelled()[0].reason(), "why");
+}
+
+TEST(JobClientTest, ErrorsOfTheServiceAreFinal) {
+  FakeCoordinator coordinator;
+  const auto client = Connect(FastOptions(coordinator.address()));
+  const absl::Status status = client->Get("nothing").status();
+  EXPECT_EQ(status, absl::NotFoundError("no job nothing"));
+  EXPECT_EQ(coordinator.calls(), 1);
+}
+
+TEST(JobClientTest, RepeatsWithTheSameRequestIdWhileUnavailable) {
+  FakeCoordinator coordinator;
+  coordinator.FailNext(3, kUnavailable);
+  const auto client = Connect(FastOptions(coordinator.address()));
+  EXPECT_EQ(client->Submit(v1::JobSpec(), "same")->id(), 1u);
+  const auto submitted = coordinator.submitted();
+  ASSERT_EQ(submitted.size(), 4u);
+  for (const v1::SubmitJobRequest& request : submitted) EXPECT_EQ(request.request_id(), "same");
+}
+
+TEST(JobClientTest, GivesUpAfterTheTimeoutAndSaysWhatItTried) {
+  // A port that was free a moment ago.
+  const std::string address = FakeCoordinator().address();
+  JobClient::Options options = FastOptions(address);
+  options.timeout = absl::Milliseconds(300);
+  const auto client = Connect(std::move(options));
+  const absl::Time start = absl::Now();
+  const absl::Status status = client->Get("1").status();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(absl::StrCat("coordinator ", address, " cannot be reached: ")),
+                    HasSubstr(" tries in 0."), HasSubstr("the last one: ")));
+}
+
+TEST(JobClientTest, ACoordinatorThatDoesNotAnswerIsGivenUp) {
+  FakeCoordinator coordinator;
+  coordinator.FailNext(1000, grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "slow"));
+  JobClient::Options options = FastOptions(coordinator.address());
+  options.timeout = absl::Milliseconds(200);
+  const absl::Status status = Connect(std::move(options))->Get("1").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GT(coordinator.calls(), 1);
+}
+
+TEST(JobClientTest, RefusesMalformedAddresses) {
+  for (const std::string address : {"", "localhost", "localhost:", "localhost:x", ":7070"}) {
+    const absl::Status status = JobClient::Create(FastOptions(address)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << address;
+  }
+}
+
+TEST(JobClientTest, AnInterruptEndsACallAndItsRepetitions) {
+  const std::string address = FakeCoordinator().address();
+  JobClient::Options options = FastOptions(address);
+  options.timeout = absl::Hours(1);
+  int asked = 0;
+  options.check = [&asked] {
+    return ++asked > 3 ? absl::CancelledError("Ctrl-C") : absl::OkStatus();
+  };
+  EXPECT_EQ(Connect(std::move(options))->Get("1").status(), absl::CancelledError("Ctrl-C"));
+}
+
+TEST(JobClientTest, ListsPageByPage) {
+  FakeCoordinator coordinator;
+  for (uint64_t id = 1; id <= 2500; ++id) coordinator.AddJob(Job(id, "j"));
+  const auto client = Connect(FastOptions(coordinator.address()));
+  const auto all = client->List(0);
+  ASSERT_TRUE(all.ok());
+  ASSERT_EQ(all->job_size(), 2500);
+  EXPECT_EQ(all->job(0).id(), 2500u);
+  EXPECT_EQ(all->job(2499).id(), 1u);
+  EXPECT_FALSE(all->more());
+  EXPECT_EQ(coordinator.listed().size(), 3u);
+
+  const auto some = client->List(1200);
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(some->job_size(), 1200);
+  EXPECT_EQ(some->job(1199).id(), 1301u);
+  EXPECT_TRUE(some->more());
+}
+
+TEST(JobClientTest, AListThatDoesNotEndIsAnError) {
+  FakeCoordinator coordinator;
+  for (int i = 0; i < 3000; ++i) coordinator.AddJob(Job(0, "j"));
+  EXPECT_FALSE(Connect(FastOptions(coordinator.address()))->List(0).status().ok());
+}
+
+TEST(JobClientTest, WatchesToTheEnd) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({Event(1, "x"), Event(2, "y"), Ended(3)}, FakeCoordinator::End::kOk);
+  Recorder recorder;
+  ASSERT_TRUE(Connect(FastOptions(coordinator.address()))->Watch(1, 0, &recorder).ok());
+  EXPECT_THAT(recorder.revisions, ElementsAre(1, 2, 3));
+}
+
+TEST(JobClientTest, ResumesBehindTheLastEvent) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({Event(1, "x"), Event(2, "y")}, FakeCoordinator::End::kUnavailable);
+  coordinator.AddWatch({}, FakeCoordinator::End::kUnavailable);
+  coordinator.AddWatch({Event(1, "x"), Event(2, "y"), Event(3, "z"), Ended(4)},
+                       FakeCoordinator::End::kOk);
+  Recorder recorder;
+  ASSERT_TRUE(Connect(FastOptions(coordinator.address()))->Watch(1, 0, &recorder).ok());
+  EXPECT_THAT(recorder.revisions, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(recorder.lost, 2);
+  const auto watched = coordinator.watched();
+  ASSERT_EQ(watched.size(), 3u);
+  EXPECT_EQ(watched[1].after_revision(), 2u);
+  EXPECT_EQ(watched[2].after_revision(), 2u);
+  EXPECT_EQ(watched[0].job(), "1");
+}
+
+TEST(JobClientTest, ResumesWithACoordinatorThatCameBack) {
+  auto coordinator = std::make_unique<FakeCoordinator>();
+  const int port = coordinator->port();
+  const v1::Job job = Job(1, "a");
+  coordinator->AddJob(job);
+  coordinator->AddWatch({Event(1, "x")}, FakeCoordinator::End::kStayOpen);
+  // Replaces the coordinator when its first event has come.
+  class Restarter : public Recorder {
+   public:
+    std::function<void()> restart;
+    absl::Status OnEvent(const v1::JobEvent& event) override {
+      RETURN_IF_ERROR(Recorder::OnEvent(event));
+      if (event.revision() == 1) restart();
+      return absl::OkStatus();
+    }
+  } recorder;
+  recorder.restart = [&] {
+    coordinator.reset();
+    coordinator = std::make_unique<FakeCoordinator>(port);
+    coordinator->AddJob(job);
+    coordinator->AddWatch({Event(1, "x"), Ended(2)}, FakeCoordinator::End::kOk);
+  };
+  const auto client = Connect(FastOptions(coordinator->address()));
+  const absl::Status status = client->Watch(1, 0, &recorder);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(recorder.revisions, ElementsAre(1, 2));
+  EXPECT_EQ(coordinator->watched()[0].after_revision(), 1u);
+}
+
+TEST(JobClientTest, AQuietStreamIsTakenUpAgainWithoutALoss) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({Event(1, "x")}, FakeCoordinator::End::kStayOpen);
+  coordinator.AddWatch({Ended(2)}, FakeCoordinator::End::kOk);
+  JobClient::Options options = FastOptions(coordinator.address());
+  options.stream_deadline = absl::Milliseconds(200);
+  Recorder recorder;
+  ASSERT_TRUE(Connect(std::move(options))->Watch(1, 0, &recorder).ok());
+  EXPECT_THAT(recorder.revisions, ElementsAre(1, 2));
+  EXPECT_EQ(recorder.lost, 0);
+  EXPECT_GE(recorder.idle, 1);
+}
+
+TEST(JobClientTest, AWatchGivesUpWhenTheCoordinatorStaysAway) {
+  auto coordinator = std::make_unique<FakeCoordinator>();
+  coordinator->AddJob(Job(1, "a"));
+  coordinator->AddWatch({Event(1, "x")}, FakeCoordinator::End::kUnavailable);
+  JobClient::Options options = FastOptions(coordinator->address());
+  options.timeout = absl::Milliseconds(300);
+  const auto client = Connect(std::move(options));
+  class Stopper : public Recorder {
+   public:
+    std::unique_ptr<FakeCoordinator>* coordinator = nullptr;
+    void OnLost(const absl::Status& why) override {
+      Recorder::OnLost(why);
+      coordinator->reset();
+    }
+  } recorder;
+  recorder.coordinator = &coordinator;
+  const absl::Status status = client->Watch(1, 0, &recorder);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot be reached"));
+}
+
+TEST(JobClientTest, AStreamThatAlwaysBreaksEndsTheWatch) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({}, FakeCoordinator::End::kUnavailable);
+  Recorder recorder;
+  const absl::Status status = Connect(FastOptions(coordinator.address()))->Watch(1, 0, &recorder);
+  EXPECT_EQ(status, absl::UnavailableError("scripted"));
+  EXPECT_EQ(recorder.lost, 20);
+}
+
+TEST(JobClientTest, ErrorsOfTheHandlerEndTheWatch) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({Event(1, "x"), Event(2, "y")}, FakeCoordinator::End::kStayOpen);
+  const auto client = Connect(FastOptions(coordinator.address()));
+  Recorder recorder;
+  recorder.stop_at = 1;
+  EXPECT_EQ(client->Watch(1, 0, &recorder), absl::AbortedError("stop"));
+  EXPECT_THAT(recorder.revisions, ElementsAre(1));
+
+  Recorder waiting;
+  waiting.stop_at_idle = 2;
+  EXPECT_EQ(client->Watch(1, 0, &waiting), absl::AbortedError("idle stop"));
+  // The client still works.
+  EXPECT_TRUE(client->Get("1").ok());
+}
+
+TEST(JobClientTest, WatchingNothingIsAnError) {
+  FakeCoordinator coordinator;
+  Recorder recorder;
+  EXPECT_EQ(Connect(FastOptions(coordinator.address()))->Watch(7, 0, &recorder),
+            absl::NotFoundError("no such job"));
+}
+
+TEST(JobClientTest, RequestIdsAreFresh) {
+  const std::string id = NewRequestId();
+  EXPECT_EQ(id.size(), 32u);
+  EXPECT_NE(id, NewRequestId());
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,328 @@
+#include "common/rpc/node_agent.h"
+
+#include <grpcpp/support/status.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+#include "tests/common/rpc/fake_cluster.h"
+
+namespace sangam {
+namespace {
+
+using Heard = FakeCluster::Heard;
+using grpc::StatusCode;
+
+NodeAgent::Options AgentOptions(const std::string& coordinator) {
+  NodeAgent::Options options;
+  options.coordinator = coordinator;
+  options.registration.mutable_daemon()->set_role(v1::WORKER);
+  options.registration.mutable_daemon()->set_name("w-1");
+  options.registration.mutable_daemon()->set_incarnation(5);
+  return options;
+}
+
+v1::Assignment Assignment(uint64_t job) {
+  v1::Assignment assignment;
+  assignment.mutable_plan()->set_job(job);
+  return assignment;
+}
+
+v1::JobReport Step(uint64_t step) {
+  v1::JobReport report;
+  report.mutable_step()->set_step(step);
+  return report;
+}
+
+// Remembers what the agent hands over: the jobs of each call.
+class Owner {
+ public:
+  using Jobs = std::vector<uint64_t>;
+
+  NodeAgent::OnAssignments callback() {
+    return [this](const std::vector<v1::Assignment>& assignments) {
+      Jobs jobs;
+      for (const v1::Assignment& assignment : assignments) {
+        jobs.push_back(assignment.plan().job());
+      }
+      MutexLock lock(&mutex_);
+      calls_.push_back(jobs);
+      changed_.SignalAll();
+      while (blocked_) changed_.WaitFor(&mutex_, absl::Seconds(1));
+    };
+  }
+  std::vector<Jobs> calls() {
+    MutexLock lock(&mutex_);
+    return calls_;
+  }
+  void Block(bool blocked) {
+    MutexLock lock(&mutex_);
+    blocked_ = blocked;
+    changed_.SignalAll();
+  }
+  // Waits for that many calls; false after 20 seconds.
+  bool WaitForCalls(size_t count) {
+    const absl::Duration deadline = Clock::Real().Steady() + absl::Seconds(20);
+    MutexLock lock(&mutex_);
+    while (calls_.size() < count) {
+      const absl::Duration left = deadline - Clock::Real().Steady();
+      if (left <= absl::ZeroDuration()) return false;
+      changed_.WaitFor(&mutex_, left);
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Jobs> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+std::unique_ptr<NodeAgent> Started(const NodeAgent::Options& options,
+                                   NodeAgent::OnAssignments callback) {
+  auto agent = NodeAgent::Start(options, std::move(callback));
+  EXPECT_TRUE(agent.ok()) << agent.status();
+  return agent.ok() ? *std::move(agent) : nullptr;
+}
+
+// Polls for at most 20 seconds.
+bool Eventually(const std::function<bool()>& condition) {
+  const absl::Duration deadline = Clock::Real().Steady() + absl::Seconds(20);
+  Mutex mutex;
+  CondVar never;
+  while (!condition()) {
+    if (Clock::Real().Steady() > deadline) return false;
+    MutexLock lock(&mutex);
+    never.WaitFor(&mutex, absl::Milliseconds(5));
+  }
+  return true;
+}
+
+int Count(const Heard& heard, const std::string& what) {
+  return static_cast<int>(std::count(heard.begin(), heard.end(), what));
+}
+
+TEST(NodeAgentTest, RegistersAndHandsOverWhatIsAssigned) {
+  FakeCluster cluster;
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  EXPECT_EQ(agent->address(), "seen:7071");
+  ASSERT_TRUE(owner.WaitForCalls(1));
+  cluster.Assign({Assignment(3), Assignment(4)});
+  ASSERT_TRUE(owner.WaitForCalls(2));
+  cluster.Assign({});
+  ASSERT_TRUE(owner.WaitForCalls(3));
+  EXPECT_EQ(owner.calls(), (std::vector<Owner::Jobs>{{}, {3, 4}, {}}));
+  EXPECT_EQ(cluster.heard(), (Heard{"register w-1/5"}));
+  EXPECT_TRUE(agent->stopped().ok());
+}
+
+TEST(NodeAgentTest, StartGivesUpAndSaysWhatItTried) {
+  std::string address;
+  { address = FakeCluster().address(); }  // nobody is there any more
+  NodeAgent::Options options = AgentOptions(address);
+  options.start_deadline = absl::Milliseconds(400);
+  const absl::Duration begin = Clock::Real().Steady();
+  const auto agent = NodeAgent::Start(options, [](const auto&) {});
+  EXPECT_EQ(agent.status().code(), absl::StatusCode::kUnavailable);
+  const std::string message(agent.status().message());
+  EXPECT_NE(message.find(absl::StrCat("the coordinator at ", address, " cannot be reached: ")),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find(" tries in 0."), std::string::npos) << message;
+  EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
+}
+
+TEST(NodeAgentTest, StartRefusesAMalformedAddress) {
+  EXPECT_EQ(NodeAgent::Start(AgentOptions("nonsense"), [](const auto&) {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(NodeAgentTest, StartTriesUntilTheCoordinatorIsThere) {
+  FakeCluster cluster;
+  cluster.FailRegister({StatusCode::UNAVAILABLE, StatusCode::UNAVAILABLE});
+  EXPECT_NE(Started(AgentOptions(cluster.address()), [](const auto&) {}), nullptr);
+  EXPECT_EQ(Count(cluster.heard(), "register w-1/5"), 3);
+}
+
+TEST(NodeAgentTest, StartCanBeCancelled) {
+  FakeCluster cluster;
+  cluster.FailRegister(std::vector<StatusCode>(1000, StatusCode::UNAVAILABLE));
+  NodeAgent::Options options = AgentOptions(cluster.address());
+  options.cancelled = [&cluster] { return !cluster.heard().empty(); };
+  EXPECT_EQ(NodeAgent::Start(options, [](const auto&) {}).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+TEST(NodeAgentTest, StartDoesNotRepeatWhatCannotSucceed) {
+  FakeCluster cluster;
+  cluster.FailRegister({StatusCode::FAILED_PRECONDITION});
+  EXPECT_EQ(NodeAgent::Start(AgentOptions(cluster.address()), [](const auto&) {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  cluster.FailRegister({StatusCode::UNIMPLEMENTED});
+  const auto agent = NodeAgent::Start(AgentOptions(cluster.address()), [](const auto&) {});
+  EXPECT_NE(agent.status().message().find("is no coordinator"), absl::string_view::npos)
+      << agent.status();
+  EXPECT_EQ(Count(cluster.heard(), "register w-1/5"), 2);
+}
+
+TEST(NodeAgentTest, StartWaitsForTheNameOfAKilledProcess) {
+  FakeCluster cluster;
+  cluster.FailRegister({StatusCode::ALREADY_EXISTS, StatusCode::ALREADY_EXISTS});
+  EXPECT_NE(Started(AgentOptions(cluster.address()), [](const auto&) {}), nullptr);
+  cluster.FailRegister(std::vector<StatusCode>(1000, StatusCode::ALREADY_EXISTS));
+  NodeAgent::Options options = AgentOptions(cluster.address());
+  options.name_patience = absl::Milliseconds(200);
+  EXPECT_EQ(NodeAgent::Start(options, [](const auto&) {}).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(NodeAgentTest, ReportsArriveInOrderAndAgainUntilTheyAreTaken) {
+  FakeCluster cluster;
+  const auto agent = Started(AgentOptions(cluster.address()), [](const auto&) {});
+  cluster.FailReport({StatusCode::UNAVAILABLE, StatusCode::NOT_FOUND,
+                      StatusCode::DEADLINE_EXCEEDED, StatusCode::RESOURCE_EXHAUSTED});
+  for (uint64_t step = 0; step < 3000; ++step) agent->Report(7, 1, Step(step));
+  agent->Report(8, 2, Step(0));
+  ASSERT_TRUE(cluster.WaitUntilHeard("report 8/2 step 0"));
+  Heard taken;
+  for (const std::string& what : cluster.heard()) {
+    if (what.rfind("report", 0) == 0) taken.push_back(what);
+  }
+  ASSERT_EQ(taken.size(), 3001u);
+  for (uint64_t step = 0; step < 3000; ++step) {
+    ASSERT_EQ(taken[step], absl::StrCat("report 7/1 step ", step));
+  }
+  EXPECT_GE(Count(cluster.heard(), "refused report 7/1 step 0"), 4);
+}
+
+TEST(NodeAgentTest, ReportsThatAreNoLongerWantedAreDropped) {
+  FakeCluster cluster;
+  const auto agent = Started(AgentOptions(cluster.address()), [](const auto&) {});
+  cluster.FailReport({StatusCode::ABORTED, StatusCode::INVALID_ARGUMENT});
+  agent->Report(7, 1, Step(0));
+  ASSERT_TRUE(cluster.WaitUntilHeard("refused report 7/1 step 0"));
+  agent->Report(7, 1, Step(1));
+  ASSERT_TRUE(cluster.WaitUntilHeard("refused report 7/1 step 1"));
+  agent->Report(7, 1, Step(2));
+  ASSERT_TRUE(cluster.WaitUntilHeard("report 7/1 step 2"));
+  EXPECT_EQ(Count(cluster.heard(), "refused report 7/1 step 0"), 1);
+  EXPECT_TRUE(agent->stopped().ok());
+}
+
+TEST(NodeAgentTest, RegistersAgainWhenItIsForgottenAndHearsEverythingAnew) {
+  FakeCluster cluster;
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  cluster.Assign({Assignment(3)});
+  ASSERT_TRUE(Eventually([&owner] {
+    return !owner.calls().empty() && owner.calls().back() == Owner::Jobs{3};
+  }));
+  const size_t calls = owner.calls().size();
+  cluster.FailHeartbeat({StatusCode::NOT_FOUND});
+  ASSERT_TRUE(owner.WaitForCalls(calls + 1));
+  EXPECT_EQ(owner.calls().back(), Owner::Jobs{3});
+  EXPECT_EQ(Count(cluster.heard(), "register w-1/5"), 2);
+}
+
+TEST(NodeAgentTest, StopsWhenAnotherProcessHasTheName) {
+  FakeCluster cluster;
+  const auto agent = Started(AgentOptions(cluster.address()), [](const auto&) {});
+  cluster.FailHeartbeat({StatusCode::ABORTED});
+  ASSERT_TRUE(Eventually([&agent] { return !agent->stopped().ok(); }));
+  EXPECT_EQ(agent->stopped().code(), absl::StatusCode::kAborted);
+  agent->Report(7, 1, Step(0));
+  agent->Leave("end", absl::Seconds(20));
+  EXPECT_EQ(cluster.heard(), (Heard{"register w-1/5"}));
+}
+
+TEST(NodeAgentTest, StopsWhenTooManyReportsWait) {
+  FakeCluster cluster;
+  cluster.FailReport(std::vector<StatusCode>(1000, StatusCode::UNAVAILABLE));
+  NodeAgent::Options options = AgentOptions(cluster.address());
+  options.max_reports = 10;
+  const auto agent = Started(options, [](const auto&) {});
+  for (uint64_t step = 0; step < 10; ++step) agent->Report(7, 1, Step(step));
+  EXPECT_TRUE(agent->stopped().ok());
+  agent->Report(7, 1, Step(10));
+  EXPECT_EQ(agent->stopped().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(NodeAgentTest, GoesOnWhenTheCoordinatorIsStartedAgain) {
+  auto cluster = std::make_unique<FakeCluster>();
+  const std::string address = cluster->address();
+  Owner owner;
+  const auto agent = Started(AgentOptions(address), owner.callback());
+  ASSERT_TRUE(owner.WaitForCalls(1));
+  cluster.reset();
+  agent->Report(7, 1, Step(0));
+  cluster = std::make_unique<FakeCluster>(address);
+  cluster->FailHeartbeat({StatusCode::NOT_FOUND});
+  EXPECT_TRUE(cluster->WaitUntilHeard("register w-1/5"));
+  EXPECT_TRUE(cluster->WaitUntilHeard("report 7/1 step 0"));
+  EXPECT_TRUE(owner.WaitForCalls(2));
+  EXPECT_TRUE(agent->stopped().ok());
+}
+
+TEST(NodeAgentTest, ASlowOwnerDoesNotStopTheSignsOfLifeAndSeesTheLastState) {
+  FakeCluster cluster;
+  Owner owner;
+  owner.Block(true);
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  ASSERT_TRUE(owner.WaitForCalls(1));
+  for (uint64_t job = 1; job <= 5; ++job) {
+    const int heartbeats = cluster.heartbeats();
+    cluster.Assign({Assignment(job)});
+    ASSERT_TRUE(cluster.WaitForHeartbeats(heartbeats + 1));
+  }
+  EXPECT_EQ(owner.calls().size(), 1u);
+  owner.Block(false);
+  ASSERT_TRUE(Eventually([&owner] { return owner.calls().back() == Owner::Jobs{5}; }));
+  EXPECT_LE(owner.calls().size(), 3u);
+}
+
+TEST(NodeAgentTest, LeaveDeliversWhatWaitsThenSaysGoodbye) {
+  FakeCluster cluster;
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  ASSERT_TRUE(cluster.WaitForHeartbeats(2));  // the second one waits for news
+  cluster.FailReport({StatusCode::UNAVAILABLE});
+  for (uint64_t step = 0; step < 5; ++step) agent->Report(7, 1, Step(step));
+  agent->Leave("SIGTERM", absl::Seconds(20));
+  const Heard heard = cluster.heard();
+  ASSERT_GE(heard.size(), 3u);
+  EXPECT_EQ(heard.back(), "leave w-1 SIGTERM");
+  EXPECT_EQ(heard[heard.size() - 2], "report 7/1 step 4");
+  const size_t calls = owner.calls().size();
+  cluster.Assign({Assignment(1)});
+  agent->Leave("again", absl::Seconds(20));
+  EXPECT_EQ(owner.calls().size(), calls);
+  EXPECT_EQ(cluster.heard(), heard);
+}
+
+TEST(NodeAgentTest, LeaveIsBoundedWhenTheCoordinatorIsGone) {
+  auto cluster = std::make_unique<FakeCluster>();
+  const auto agent = Started(AgentOptions(cluster->address()), [](const auto&) {});
+  cluster.reset();
+  agent->Report(7, 1, Step(0));
+  const absl::Duration begin = Clock::Real().Steady();
+  agent->Leave("SIGTERM", absl::Milliseconds(300));
+  EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,573 @@
+#include "server/core/control_plane.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "tests/server/core/control_fixtures.h"
+
+namespace sangam {
+namespace {
+
+using testing::Daemon;
+using testing::Evaluated;
+using testing::Failed;
+using testing::Finished;
+using testing::LayoutOf;
+using testing::Ready;
+using testing::Registration;
+using testing::SmallJob;
+using testing::Step;
+
+constexpr int kUnavailable = static_cast<int>(absl::StatusCode::kUnavailable);
+
+// A coordinator and daemons that live as long as they are not told otherwise.
+class ControlPlaneTest : public ::testing::Test {
+ protected:
+  ControlPlaneTest() : ControlPlaneTest(ControlPlane::Options()) {}
+  explicit ControlPlaneTest(ControlPlane::Options options) : control_(options) {}
+
+  ControlPlane::Moment Now() const {
+    return {absl::Seconds(10) + elapsed_, absl::FromUnixSeconds(1'000'000) + elapsed_};
+  }
+
+  // Lets time pass; daemons that are alive send a heartbeat every second.
+  void Pass(double seconds) {
+    for (int i = 0; i < static_cast<int>(seconds * 10 + 0.5); ++i) {
+      elapsed_ += absl::Milliseconds(100);
+      if (++ticks_ % 10 == 0) {
+        for (const auto& [name, daemon] : alive_) control_.Renew(daemon, Now()).IgnoreError();
+      }
+      control_.Advance(Now());
+    }
+  }
+
+  // A name that begins with 's' is a server's.
+  static v1::DaemonRole RoleOf(const std::string& name) {
+    return name[0] == 's' ? v1::SERVER : v1::WORKER;
+  }
+
+  absl::Status TryJoin(const std::string& name, uint64_t incarnation = 1) {
+    const v1::DaemonIdentity daemon = Daemon(RoleOf(name), name, incarnation);
+    const absl::Status status = control_.Register(Registration(daemon), Now());
+    if (status.ok()) alive_[name] = daemon;
+    return status;
+  }
+  void Join(const std::string& name, uint64_t incarnation = 1) {
+    const absl::Status status = TryJoin(name, incarnation);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // From now on the daemon says nothing.
+  void Kill(const std::string& name) { alive_.erase(name); }
+
+  void Leave(const std::string& name, const std::string& reason) {
+    v1::LeaveRequest request;
+    *request.mutable_daemon() = alive_.at(name);
+    request.set_reason(reason);
+    control_.Leave(request, Now());
+    alive_.erase(name);
+  }
+
+  uint64_t Submit(const std::string& name, uint32_t workers = 2, uint32_t servers = 1) {
+    JobTable::Submission submission;
+    submission.spec = SmallJob(name, workers, servers);
+    submission.layout = LayoutOf(submission.spec);
+    const auto job = control_.Submit(submission, Now());
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? job->id() : 0;
+  }
+
+  absl::Status Report(const std::string& name, uint64_t job,
+                      const std::vector<v1::JobReport>& reports, uint64_t generation = 1) {
+    v1::ReportRequest request;
+    *request.mutable_daemon() = alive_.at(name);
+    request.set_job(job);
+    request.set_generation(generation);
+    for (const v1::JobReport& report : reports) *request.add_report() = report;
+    return control_.Report(request, Now());
+  }
+
+  // What the daemon must do for the job; nothing when it does not hold it.
+  std::optional<v1::Assignment> AssignmentOf(const std::string& name, uint64_t job) {
+    const auto entry = control_.AssignmentsOf(alive_.at(name));
+    if (!entry.ok() || entry->assignments.count(job) == 0) return std::nullopt;
+    return *entry->assignments.at(job);
+  }
+  std::string PhaseOf(const std::string& name, uint64_t job) {
+    const auto assignment = AssignmentOf(name, job);
+    return assignment.has_value() ? v1::Assignment::Phase_Name(assignment->phase()) : "none";
+  }
+
+  const v1::Job& Job(uint64_t id) { return *control_.jobs().Get(id); }
+  // "RUNNING: all workers and servers are ready".
+  std::string StateOf(uint64_t id) {
+    return absl::StrCat(v1::JobState_Name(Job(id).state()), ": ", Job(id).reason());
+  }
+
+  // A job on w-1, w-2 and s-1 that is being prepared.
+  uint64_t Starting() {
+    Join("w-1");
+    Join("w-2");
+    Join("s-1");
+    return Submit("job");
+  }
+  void AllReady(uint64_t job) {
+    for (const auto& [name, daemon] : alive_) {
+      if (PhaseOf(name, job) == "PREPARE") {
+        EXPECT_TRUE(Report(name, job, {Ready()}).ok());
+      }
+    }
+    ASSERT_EQ(Job(job).state(), v1::RUNNING) << Job(job).reason();
+  }
+  uint64_t Running() {
+    const uint64_t job = Starting();
+    AllReady(job);
+    return job;
+  }
+  // Both workers report everything up to the end.
+  void RunToTheEnd(uint64_t job) {
+    const v1::Plan plan = AssignmentOf("w-1", job)->plan();
+    for (const v1::WorkerPlan& worker : plan.worker()) {
+      std::vector<v1::JobReport> reports;
+      for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
+        reports.push_back(Step(worker, step));
+      }
+      reports.push_back(Evaluated(worker, testing::kStepsTotal));
+      reports.push_back(Finished());
+      ASSERT_TRUE(Report(worker.name(), job, reports).ok());
+    }
+  }
+  uint64_t RunOneJob(const std::string& name) {
+    const uint64_t job = Submit(name);
+    AllReady(job);
+    RunToTheEnd(job);
+    EXPECT_EQ(Job(job).state(), v1::SUCCEEDED) << Job(job).reason();
+    return job;
+  }
+
+  std::string CancelJob(uint64_t job, const std::string& reason) {
+    v1::CancelJobRequest request;
+    request.set_job(absl::StrCat(job));
+    request.set_reason(reason);
+    const auto cancelled = control_.Cancel(request, Now());
+    return cancelled.ok()
+               ? absl::StrCat(v1::JobState_Name(cancelled->state()), ": ", cancelled->reason())
+               : cancelled.status().ToString();
+  }
+
+  ControlPlane control_;
+  std::map<std::string, v1::DaemonIdentity> alive_;
+  absl::Duration elapsed_;
+  int ticks_ = 0;
+};
+
+TEST_F(ControlPlaneTest, AJobRunsFromTheQueueToItsEnd) {
+  const uint64_t job = Submit("mnist");
+  EXPECT_EQ(StateOf(job),
+            "QUEUED: waiting for 2 of 2 workers (have: none) and 1 of 1 server (have: none)");
+  Join("w-1");
+  Join("s-1");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-1)");
+  Join("w-2");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-1");
+  EXPECT_EQ(PhaseOf("w-1", job), "PREPARE");
+  EXPECT_EQ(PhaseOf("s-1", job), "PREPARE");
+  EXPECT_EQ(Job(job).server_address(0), "s-1:7070");
+  EXPECT_EQ(Job(job).generation(), 1u);
+
+  AllReady(job);
+  EXPECT_EQ(PhaseOf("w-2", job), "RUN");
+  EXPECT_EQ(AssignmentOf("w-2", job)->steps_total(), testing::kStepsTotal);
+  EXPECT_EQ(AssignmentOf("s-1", job)->steps_per_epoch(), testing::kStepsPerEpoch);
+  EXPECT_EQ(AssignmentOf("s-1", job)->plan().generation(), 1u);
+
+  Pass(2);
+  RunToTheEnd(job);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(Job(job).progress().steps_done(), testing::kStepsTotal);
+  EXPECT_EQ(Job(job).progress().samples(), 2 * testing::kTrainSamples);
+  EXPECT_EQ(Job(job).progress().samples_per_second(), 20);
+  ASSERT_EQ(Job(job).evaluation_size(), 1);
+  EXPECT_EQ(Job(job).evaluation(0).accuracy(), 0.6);
+  EXPECT_TRUE(Job(job).weights_available());
+  EXPECT_EQ(PhaseOf("w-1", job), "none");
+  EXPECT_EQ(PhaseOf("s-1", job), "HOLD");
+
+  const auto events = control_.jobs().EventsAfter(job, 0, 100);
+  EXPECT_TRUE(events->complete);
+  // Four changes of state, three waits, six steps, one evaluation.
+  EXPECT_EQ(events->events.size(), 14u);
+  EXPECT_EQ(events->events.back().state().state(), v1::SUCCEEDED);
+}
+
+TEST_F(ControlPlaneTest, AKilledWorkerFailsTheJobWithinALease) {
+  const uint64_t job = Running();
+  Pass(3);
+  Kill("w-1");
+  Pass(4.8);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Pass(0.2);
+  EXPECT_EQ(StateOf(job), "FAILED: worker w-1 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(PhaseOf("w-2", job), "none");
+  EXPECT_EQ(PhaseOf("s-1", job), "none");
+  EXPECT_FALSE(Job(job).weights_available());
+}
+
+TEST_F(ControlPlaneTest, AKilledServerIsNamedAlthoughTheWorkersComplainFirst) {
+  const uint64_t job = Running();
+  Pass(3);
+  Kill("s-1");
+  Pass(0.5);
+  EXPECT_TRUE(Report("w-1", job, {Failed(kUnavailable, "link to server s-1 lost")}).ok());
+  EXPECT_TRUE(Report("w-2", job, {Failed(kUnavailable, "link to server s-1 lost")}).ok());
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Pass(4.5);
+  EXPECT_EQ(StateOf(job), "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+}
+
+TEST_F(ControlPlaneTest, ABrokenLinkBetweenLivingDaemonsFailsTheJobAfterALease) {
+  const uint64_t job = Running();
+  EXPECT_TRUE(Report("w-1", job, {Failed(kUnavailable, "link to server s-1 lost")}).ok());
+  Pass(4.9);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Pass(0.1);
+  EXPECT_EQ(StateOf(job), "FAILED: worker w-1 failed: UNAVAILABLE: link to server s-1 lost");
+}
+
+TEST_F(ControlPlaneTest, ADaemonThatLeavesFailsItsJob) {
+  const uint64_t job = Running();
+  Leave("w-2", "SIGTERM");
+  EXPECT_EQ(StateOf(job), "FAILED: worker w-2 left: SIGTERM");
+  // Leaving again, or by a process that is not there, changes nothing.
+  alive_["w-2"] = Daemon(v1::WORKER, "w-2");
+  Leave("w-2", "SIGTERM");
+}
+
+TEST_F(ControlPlaneTest, AJobThatIsNotReadyInTimeFailsAndSaysWhoIsMissing) {
+  const uint64_t job = Starting();
+  EXPECT_TRUE(Report("w-2", job, {Ready()}).ok());
+  Pass(59.9);
+  EXPECT_EQ(Job(job).state(), v1::STARTING);
+  Pass(0.1);
+  EXPECT_EQ(StateOf(job), "FAILED: not ready within 60 s: worker w-1, server s-1");
+  EXPECT_EQ(PhaseOf("w-2", job), "none");
+}
+
+TEST_F(ControlPlaneTest, WorkersThatSeeDifferentDataFailTheJobBeforeItRuns) {
+  const uint64_t job = Starting();
+  EXPECT_TRUE(Report("s-1", job, {Ready()}).ok());
+  EXPECT_TRUE(Report("w-1", job, {Ready()}).ok());
+  v1::JobReport other = Ready();
+  other.mutable_ready()->set_train_samples(19);
+  EXPECT_TRUE(Report("w-2", job, {other}).ok());
+  EXPECT_EQ(StateOf(job),
+            "FAILED: the workers do not see the same data: training samples: worker w-1 found 20, "
+            "worker w-2 found 19");
+}
+
+TEST_F(ControlPlaneTest, CancelWorksInEveryStateAndIsFinal) {
+  EXPECT_EQ(CancelJob(1, ""),
+            "NOT_FOUND: job \"1\": there is none with this number or name; list the jobs to see");
+  const uint64_t starting = Starting();
+  const uint64_t queued = Submit("later");
+  EXPECT_EQ(CancelJob(queued, "second thoughts"), "CANCELLED: second thoughts");
+  EXPECT_EQ(CancelJob(starting, ""), "CANCELLED: cancelled by the user");
+  EXPECT_EQ(PhaseOf("w-1", starting), "none");
+  EXPECT_EQ(PhaseOf("s-1", starting), "none");
+  EXPECT_EQ(CancelJob(starting, "again"), "CANCELLED: cancelled by the user");
+  EXPECT_EQ(Job(starting).history_size(), 3);
+
+  const uint64_t running = Submit("third");
+  AllReady(running);
+  EXPECT_EQ(CancelJob(running, "enough"), "CANCELLED: enough");
+  EXPECT_EQ(PhaseOf("w-2", running), "none");
+  EXPECT_FALSE(Job(running).weights_available());
+
+  const uint64_t finished = RunOneJob("fourth");
+  EXPECT_EQ(CancelJob(finished, "too late"), "SUCCEEDED: all steps done");
+  EXPECT_TRUE(Job(finished).weights_available());
+}
+
+TEST_F(ControlPlaneTest, OneJobAfterTheOther) {
+  const uint64_t first = Running();
+  const uint64_t second = Submit("second", 1, 1);
+  const uint64_t third = Submit("third", 1, 1);
+  EXPECT_EQ(StateOf(second), "QUEUED: waiting for job 1 (job) to end");
+  EXPECT_EQ(StateOf(third), "QUEUED: waiting behind job 2 (second)");
+  RunToTheEnd(first);
+  EXPECT_EQ(Job(second).state(), v1::STARTING);
+  EXPECT_EQ(StateOf(third), "QUEUED: waiting for job 2 (second) to end");
+  // The server holds the first job's weights and prepares the second one.
+  EXPECT_EQ(PhaseOf("s-1", first), "HOLD");
+  EXPECT_EQ(PhaseOf("s-1", second), "PREPARE");
+}
+
+TEST_F(ControlPlaneTest, AfterAFailureTheNextJobStartsOnTheDaemonsThatAreLeft) {
+  const uint64_t first = Running();
+  const uint64_t second = Submit("second", 1, 1);
+  Kill("w-1");
+  Pass(6);
+  EXPECT_EQ(Job(first).state(), v1::FAILED);
+  EXPECT_EQ(StateOf(second), "STARTING: on workers w-2 and servers s-1");
+}
+
+TEST_F(ControlPlaneTest, AQueuedJobWaitsWithoutLivingWorkersAndStartsWhenOneComes) {
+  Join("s-1");
+  const uint64_t first = Submit("first", 1, 1);
+  Join("w-1");
+  Kill("w-1");
+  Pass(6);
+  EXPECT_EQ(Job(first).state(), v1::FAILED);
+  const uint64_t second = Submit("second", 1, 1);
+  EXPECT_EQ(StateOf(second), "QUEUED: waiting for 1 of 1 worker (have: none)");
+  Pass(600);
+  EXPECT_EQ(Job(second).state(), v1::QUEUED);
+  Join("w-9");
+  EXPECT_EQ(Job(second).state(), v1::STARTING);
+}
+
+TEST_F(ControlPlaneTest, AProcessThatCameBackUnderItsNameIsAnotherDaemon) {
+  const uint64_t job = Running();
+  Kill("w-1");
+  Pass(1);
+  // Started again at once: the name is still taken, the job still runs.
+  EXPECT_EQ(TryJoin("w-1", 2).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Pass(5);
+  EXPECT_EQ(Job(job).state(), v1::FAILED);
+  Join("w-1", 2);
+  const uint64_t second = Submit("second");
+  EXPECT_EQ(AssignmentOf("w-1", second)->plan().worker(0).incarnation(), 2u);
+  // The old process is fenced, whatever it says.
+  v1::ReportRequest zombie;
+  *zombie.mutable_daemon() = Daemon(v1::WORKER, "w-1", 1);
+  zombie.set_job(second);
+  zombie.set_generation(1);
+  *zombie.add_report() = Failed(13, "boom");
+  EXPECT_EQ(control_.Report(zombie, Now()).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(control_.Renew(zombie.daemon(), Now()).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Job(second).state(), v1::STARTING);
+}
+
+TEST_F(ControlPlaneTest, ADaemonThatWasSilentForALeaseHoldsNothingWhenItIsBack) {
+  const uint64_t job = Running();
+  const v1::DaemonIdentity daemon = alive_.at("w-1");
+  Kill("w-1");
+  Pass(6);
+  EXPECT_EQ(control_.Renew(daemon, Now()).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(control_.AssignmentsOf(daemon).status().code(), absl::StatusCode::kNotFound);
+  Join("w-1");
+  EXPECT_EQ(PhaseOf("w-1", job), "none");
+}
+
+TEST_F(ControlPlaneTest, ALeaseThatRanOutCountsEvenBeforeTheNextTick) {
+  const uint64_t job = Running();
+  Kill("w-1");
+  Pass(4.9);
+  elapsed_ += absl::Milliseconds(200);
+  Join("w-1", 2);
+  EXPECT_EQ(StateOf(job), "FAILED: worker w-1 lost: no sign of life for 5.1 s (lease 5 s)");
+}
+
+TEST_F(ControlPlaneTest, NobodyIsLostBecauseTheCoordinatorStoodStill) {
+  const uint64_t job = Running();
+  Pass(1);
+  elapsed_ += absl::Seconds(3600);  // the whole process was suspended
+  control_.Advance(Now());
+  Pass(10);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Kill("w-1");
+  Pass(6);
+  EXPECT_EQ(Job(job).state(), v1::FAILED);
+}
+
+TEST_F(ControlPlaneTest, ReportsCountOnceAndAreASignOfLife) {
+  const uint64_t job = Running();
+  const v1::Plan plan = AssignmentOf("w-1", job)->plan();
+  Pass(1);
+  const v1::DaemonIdentity silent = alive_.at("w-1");
+  for (uint64_t step = 0; step < 5; ++step) {
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      alive_["w-1"] = silent;
+      EXPECT_TRUE(Report("w-1", job, {Ready(), Step(plan.worker(0), step)}).ok());
+      EXPECT_TRUE(Report("w-2", job, {Step(plan.worker(1), step)}).ok());
+      Kill("w-1");  // no heartbeat: reports alone keep it alive
+    }
+    Pass(3);
+  }
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  EXPECT_EQ(Job(job).progress().steps_done(), 5u);
+  EXPECT_EQ(Job(job).progress().samples(), 36u);
+}
+
+TEST_F(ControlPlaneTest, ReportsOfAnotherGenerationOrJobAreDropped) {
+  const uint64_t job = Running();
+  Join("w-3");
+  EXPECT_EQ(Report("w-1", job, {Failed(13, "boom")}, 2).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Report("w-1", job + 1, {Failed(13, "boom")}).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Report("w-3", job, {Failed(13, "boom")}).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  EXPECT_TRUE(Report("w-1", job, {Failed(13, "boom"), Finished()}).ok());
+  EXPECT_EQ(StateOf(job), "FAILED: worker w-1 failed: INTERNAL: boom");
+  EXPECT_EQ(Report("w-1", job, {Finished()}).code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(ControlPlaneTest, ReportsAreBounded) {
+  const uint64_t job = Running();
+  EXPECT_EQ(Report("w-1", job, std::vector<v1::JobReport>(1025, Ready())).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Report("w-1", job, std::vector<v1::JobReport>(1024, Ready())).ok());
+  EXPECT_TRUE(Report("w-1", job, {Failed(13, std::string(1 << 20, 'x'))}).ok());
+  EXPECT_LT(Job(job).reason().size(), 5000u);
+}
+
+TEST_F(ControlPlaneTest, TheWeightsOfALostServerAreGone) {
+  Join("w-1");
+  Join("w-2");
+  Join("s-1");
+  const uint64_t job = RunOneJob("job");
+  EXPECT_TRUE(Job(job).weights_available());
+  Kill("s-1");
+  Pass(6);
+  EXPECT_FALSE(Job(job).weights_available());
+  EXPECT_EQ(Job(job).state(), v1::SUCCEEDED);
+  Join("s-1");
+  EXPECT_EQ(PhaseOf("s-1", job), "none");
+}
+
+class TwoHoldsTest : public ControlPlaneTest {
+ protected:
+  static ControlPlane::Options Options() {
+    ControlPlane::Options options;
+    options.keep_finished_jobs = 2;
+    return options;
+  }
+  TwoHoldsTest() : ControlPlaneTest(Options()) {}
+};
+
+TEST_F(TwoHoldsTest, OnlyTheNewestFinishedJobsKeepTheirWeights) {
+  Join("w-1");
+  Join("w-2");
+  Join("s-1");
+  std::vector<uint64_t> jobs;
+  for (int i = 0; i < 4; ++i) jobs.push_back(RunOneJob(absl::StrCat("job-", i)));
+  std::string phases;
+  for (const uint64_t job : jobs) {
+    absl::StrAppend(&phases, PhaseOf("s-1", job), Job(job).weights_available() ? "+ " : "- ");
+  }
+  EXPECT_EQ(phases, "none- none- HOLD+ HOLD+ ");
+}
+
+class NoHoldsTest : public ControlPlaneTest {
+ protected:
+  static ControlPlane::Options Options() {
+    ControlPlane::Options options;
+    options.keep_finished_jobs = 0;
+    return options;
+  }
+  NoHoldsTest() : ControlPlaneTest(Options()) {}
+};
+
+TEST_F(NoHoldsTest, AServerLetsGoAtTheEndOfTheJob) {
+  Join("w-1");
+  Join("w-2");
+  Join("s-1");
+  const uint64_t job = RunOneJob("job");
+  EXPECT_EQ(PhaseOf("s-1", job), "none");
+  EXPECT_FALSE(Job(job).weights_available());
+}
+
+TEST_F(ControlPlaneTest, MemoryLimitsOfServersAreKept) {
+  // 4 x 8 + 8 + 8 x 3 + 3 = 67 weights; with momentum 12 bytes each while training, 4 when held.
+  v1::RegisterRequest server = Registration(Daemon(v1::SERVER, "s-1"));
+  server.set_memory_bytes(12 * 67 + 4 * 67);
+  ASSERT_TRUE(control_.Register(server, Now()).ok());
+  alive_["s-1"] = server.daemon();
+  Join("w-1");
+  Join("w-2");
+  const uint64_t first = RunOneJob("first");
+  const uint64_t second = RunOneJob("second");
+  EXPECT_TRUE(Job(first).weights_available());
+  // Room for one held job besides the running one: the oldest goes.
+  Submit("third");
+  EXPECT_FALSE(Job(first).weights_available());
+  EXPECT_TRUE(Job(second).weights_available());
+
+  Leave("s-1", "");
+  server.mutable_daemon()->set_name("s-2");
+  server.set_memory_bytes(12 * 67 - 1);
+  ASSERT_TRUE(control_.Register(server, Now()).ok());
+  alive_["s-2"] = server.daemon();
+  const uint64_t fourth = Submit("fourth");
+  EXPECT_EQ(StateOf(fourth),
+            "FAILED: server s-2 would hold 804 bytes of weights and optimizer state, its limit is "
+            "803; ask for more servers (resources.servers) or raise --memory_limit");
+}
+
+TEST_F(ControlPlaneTest, TwoHundredLivesAndDeathsLeaveNothingBehind) {
+  for (uint64_t i = 1; i <= 200; ++i) {
+    Join("w-1", i);
+    Join("s-1", i);
+    const uint64_t job = Submit("job", 1, 1);
+    ASSERT_EQ(Job(job).state(), v1::STARTING);
+    Kill("w-1");
+    Kill("s-1");
+    Pass(5.1);
+    ASSERT_EQ(Job(job).state(), v1::FAILED);
+  }
+  EXPECT_EQ(control_.DescribeCluster(Now()).daemon_size(), 2);
+  EXPECT_EQ(control_.jobs().size(), 200u);
+}
+
+TEST_F(ControlPlaneTest, TheClusterSaysWhoHoldsWhat) {
+  const uint64_t job = Running();
+  Kill("w-2");
+  Pass(2);
+  std::map<std::string, v1::DaemonStatus> daemons;
+  v1::Cluster cluster = control_.DescribeCluster(Now());
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) daemons[daemon.name()] = daemon;
+  ASSERT_EQ(daemons.size(), 3u);
+  EXPECT_EQ(daemons["s-1"].role(), "server");
+  EXPECT_EQ(daemons["s-1"].address(), "s-1:7070");
+  EXPECT_EQ(daemons["w-1"].role(), "worker");
+  EXPECT_EQ(daemons["w-1"].backend(), "cpu");
+  EXPECT_EQ(daemons["w-1"].threads(), 2u);
+  ASSERT_EQ(daemons["w-1"].job_size(), 1);
+  EXPECT_EQ(daemons["w-1"].job(0), job);
+  EXPECT_TRUE(daemons["w-2"].alive());
+  EXPECT_GE(daemons["w-2"].silent_ms(), 2000u);
+  Pass(4);
+  cluster = control_.DescribeCluster(Now());
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    EXPECT_EQ(daemon.alive(), daemon.name() != "w-2");
+  }
+}
+
+TEST_F(ControlPlaneTest, ChangesTellWhoMustBeWoken) {
+  control_.TakeChanges();
+  Join("s-1");
+  EXPECT_TRUE(control_.TakeChanges().assignments);
+  const ControlPlane::Changes none = control_.TakeChanges();
+  EXPECT_FALSE(none.assignments);
+  EXPECT_FALSE(none.events);
+  EXPECT_TRUE(none.notices.empty());
+  Submit("job");
+  const ControlPlane::Changes submitted = control_.TakeChanges();
+  EXPECT_FALSE(submitted.assignments);
+  EXPECT_TRUE(submitted.events);
+}
+
+}  // namespace
+}  // namespace sangam

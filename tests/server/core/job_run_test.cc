@@ -1,0 +1,173 @@
+#include "server/core/job_run.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "tests/server/core/control_fixtures.h"
+
+namespace sangam {
+namespace {
+
+using testing::Daemon;
+using testing::Evaluated;
+using testing::Failed;
+using testing::Finished;
+using testing::PlanOf;
+using testing::Ready;
+using testing::SmallJob;
+using testing::Step;
+
+constexpr PlanMember kWorker1{v1::WORKER, 0};
+constexpr PlanMember kWorker2{v1::WORKER, 1};
+constexpr PlanMember kServer{v1::SERVER, 0};
+constexpr int kUnavailable = static_cast<int>(absl::StatusCode::kUnavailable);
+constexpr int kNotFound = static_cast<int>(absl::StatusCode::kNotFound);
+constexpr int kInternal = static_cast<int>(absl::StatusCode::kInternal);
+
+absl::Duration At(double seconds) { return absl::Seconds(50) + absl::Seconds(seconds); }
+
+std::shared_ptr<const v1::Assignment> Prepare() {
+  auto assignment = std::make_shared<v1::Assignment>();
+  assignment->set_phase(v1::Assignment::PREPARE);
+  *assignment->mutable_spec() = SmallJob("job", 2, 1);
+  *assignment->mutable_plan() = PlanOf(assignment->spec());
+  return assignment;
+}
+
+class JobRunTest : public ::testing::Test {
+ protected:
+  JobRunTest() : run_(Prepare(), {}, At(0)) {}
+
+  void StartRunning() {
+    ASSERT_FALSE(run_.OnReport(kWorker1, Ready(), At(1)).run.has_value());
+    ASSERT_FALSE(run_.OnReport(kServer, Ready(), At(1)).run.has_value());
+    ASSERT_TRUE(run_.OnReport(kWorker2, Ready(), At(1)).run.has_value());
+    ASSERT_TRUE(run_.running());
+  }
+
+  const v1::WorkerPlan& worker(PlanMember member) const {
+    return run_.plan().worker(static_cast<int>(member.index));
+  }
+
+  JobRun run_;
+};
+
+std::string FailureOf(const JobRun::Effects& effects) {
+  EXPECT_TRUE(effects.outcome.has_value());
+  if (!effects.outcome.has_value()) return "";
+  EXPECT_EQ(effects.outcome->state, v1::FAILED);
+  return effects.outcome->reason;
+}
+
+TEST_F(JobRunTest, FindsItsDaemonsByTheirIncarnation) {
+  EXPECT_EQ(run_.Find(Daemon(v1::WORKER, "w-2"))->index, 1u);
+  EXPECT_EQ(run_.Find(Daemon(v1::SERVER, "s-1"))->role, v1::SERVER);
+  EXPECT_FALSE(run_.Find(Daemon(v1::WORKER, "w-2", 2)).has_value());
+  EXPECT_FALSE(run_.Find(Daemon(v1::WORKER, "s-1")).has_value());
+  EXPECT_FALSE(run_.Find(Daemon(v1::WORKER, "w-3")).has_value());
+}
+
+TEST_F(JobRunTest, RunsWhenAllAreReady) {
+  StartRunning();
+  const auto again = run_.OnReport(kWorker1, Ready(), At(2));
+  EXPECT_FALSE(again.run.has_value());
+  EXPECT_FALSE(again.outcome.has_value());
+}
+
+TEST_F(JobRunTest, FailsWhenTheFactsDoNotAgree) {
+  run_.OnReport(kServer, Ready(), At(1));
+  run_.OnReport(kWorker1, Ready(), At(1));
+  v1::JobReport other = Ready();
+  other.mutable_ready()->set_classes(2);
+  EXPECT_EQ(FailureOf(run_.OnReport(kWorker2, other, At(1))),
+            "the workers do not see the same data: classes: worker w-1 found 3, worker w-2 found "
+            "2");
+}
+
+TEST_F(JobRunTest, FailsWhenNotAllAreReadyInTime) {
+  run_.OnReport(kWorker1, Ready(), At(1));
+  EXPECT_FALSE(run_.OnTime(At(59.9)).outcome.has_value());
+  EXPECT_EQ(FailureOf(run_.OnTime(At(60))), "not ready within 60 s: worker w-2, server s-1");
+}
+
+TEST_F(JobRunTest, ARunningJobHasNoStartingDeadline) {
+  StartRunning();
+  EXPECT_FALSE(run_.OnTime(At(10'000)).outcome.has_value());
+}
+
+TEST_F(JobRunTest, SucceedsWhenAllHaveFinishedAndNothingIsMissing) {
+  StartRunning();
+  for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
+    EXPECT_TRUE(run_.OnReport(kWorker1, Step(worker(kWorker1), step), At(2)).steps.empty());
+    EXPECT_EQ(run_.OnReport(kWorker2, Step(worker(kWorker2), step), At(2)).steps.size(), 1u);
+  }
+  EXPECT_TRUE(run_.OnReport(kWorker2, Evaluated(worker(kWorker2), 6), At(3)).evaluations.empty());
+  EXPECT_FALSE(run_.OnReport(kWorker2, Finished(), At(3)).outcome.has_value());
+  EXPECT_EQ(run_.OnReport(kWorker1, Evaluated(worker(kWorker1), 6), At(3)).evaluations.size(), 1u);
+  const auto end = run_.OnReport(kWorker1, Finished(), At(4));
+  ASSERT_TRUE(end.outcome.has_value());
+  EXPECT_EQ(end.outcome->state, v1::SUCCEEDED);
+}
+
+TEST_F(JobRunTest, FailsRatherThanWaitsWhenWorkersFinishWithoutAllReports) {
+  StartRunning();
+  run_.OnReport(kWorker1, Finished(), At(2));
+  EXPECT_EQ(FailureOf(run_.OnReport(kWorker2, Finished(), At(2))),
+            "every worker has finished, but the losses of step 0 of 6 have not come");
+}
+
+TEST_F(JobRunTest, AReportThatMakesNoSenseFailsTheJobAndNamesTheSender) {
+  StartRunning();
+  EXPECT_EQ(FailureOf(run_.OnReport(kWorker2, Step(worker(kWorker1), 0), At(2))),
+            "worker w-2 sent a report that does not fit: losses of step 0: found 2 losses and 2 "
+            "counts from share 0 on, expected one of each for shares within [2,4)");
+  EXPECT_NE(FailureOf(run_.OnReport(kWorker1, {}, At(2))).find("of no kind"), std::string::npos);
+  EXPECT_NE(FailureOf(run_.OnReport(kServer, Finished(), At(2))).find("server s-1 sent"),
+            std::string::npos);
+}
+
+TEST_F(JobRunTest, AFailureOfADaemonsOwnFailsTheJobAtOnce) {
+  EXPECT_EQ(FailureOf(run_.OnReport(kWorker2, Failed(kNotFound, "data.idx: no such file"), At(1))),
+            "worker w-2 failed: NOT_FOUND: data.idx: no such file");
+  StartRunning();
+  EXPECT_EQ(FailureOf(run_.OnReport(kServer, Failed(kInternal, "boom"), At(2))),
+            "server s-1 failed: INTERNAL: boom");
+}
+
+TEST_F(JobRunTest, ABrokenLinkIsHeldBackUntilTheLostPeerIsKnown) {
+  StartRunning();
+  EXPECT_FALSE(run_.OnReport(kWorker1, Failed(kUnavailable, "link to s-1 lost"), At(10))
+                   .outcome.has_value());
+  EXPECT_FALSE(run_.OnReport(kWorker2, Failed(kUnavailable, "link to s-1 lost"), At(12))
+                   .outcome.has_value());
+  EXPECT_FALSE(run_.OnTime(At(14.9)).outcome.has_value());
+  EXPECT_EQ(FailureOf(run_.OnGone(kServer, "lost", "no sign of life for 5.0 s (lease 5 s)")),
+            "server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+}
+
+TEST_F(JobRunTest, ABrokenLinkIsTheReasonWhenNobodyIsLostWithinALease) {
+  StartRunning();
+  run_.OnReport(kWorker1, Failed(kUnavailable, "link to s-1 lost"), At(10));
+  EXPECT_EQ(FailureOf(run_.OnTime(At(15))), "worker w-1 failed: UNAVAILABLE: link to s-1 lost");
+}
+
+TEST_F(JobRunTest, ARestartedPeerThatKnowsNothingIsHeldBackTooWhileTheJobRuns) {
+  StartRunning();
+  EXPECT_FALSE(run_.OnReport(kWorker1, Failed(kNotFound, "s-1 does not hold job 1"), At(10))
+                   .outcome.has_value());
+}
+
+TEST_F(JobRunTest, ADaemonThatLeavesIsNamed) {
+  EXPECT_EQ(FailureOf(run_.OnGone(kWorker1, "left", "SIGTERM")), "worker w-1 left: SIGTERM");
+  EXPECT_EQ(FailureOf(run_.OnGone(kWorker1, "left", "")), "worker w-1 left");
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,250 @@
+#include "server/core/job_table.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+namespace {
+
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000) + absl::Milliseconds(250);
+
+JobTable::Submission Submission(const std::string& name, const std::string& request_id = "",
+                                uint64_t seed = 1) {
+  JobTable::Submission submission;
+  submission.spec.set_name(name);
+  submission.spec.set_seed(seed);
+  submission.layout.set_parameter_count(7);
+  submission.request_id = request_id;
+  return submission;
+}
+
+uint64_t Submitted(JobTable* table, const std::string& name = "job",
+                   const std::string& request_id = "") {
+  auto id = table->Submit(Submission(name, request_id), kNow);
+  EXPECT_TRUE(id.ok()) << id.status();
+  return id.value_or(0);
+}
+
+void End(JobTable* table, uint64_t id) {
+  EXPECT_TRUE(table->ChangeState(id, v1::CANCELLED, "no longer wanted", kNow).ok());
+}
+
+TEST(JobTableTest, QueuesWithIdHistoryAndEvent) {
+  JobTable table({});
+  EXPECT_EQ(Submitted(&table, "first"), 1u);
+  EXPECT_EQ(Submitted(&table, "second"), 2u);
+  const v1::Job& job = *table.Get(1);
+  EXPECT_EQ(job.state(), v1::QUEUED);
+  EXPECT_EQ(job.layout().parameter_count(), 7u);
+  ASSERT_EQ(job.history_size(), 1);
+  EXPECT_EQ(job.history(0).time().seconds(), 1'700'000'000);
+  EXPECT_EQ(job.history(0).time().nanos(), 250'000'000);
+  const auto events = table.EventsAfter(1, 0, 10);
+  ASSERT_TRUE(events.ok());
+  ASSERT_EQ(events->events.size(), 1u);
+  EXPECT_EQ(events->events[0].state().state(), v1::QUEUED);
+  EXPECT_FALSE(events->complete);
+  EXPECT_EQ(table.Queued(), (std::vector<uint64_t>{1, 2}));
+}
+
+TEST(JobTableTest, SameRequestIdAndSpecIsTheSameJob) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table, "job", "r1");
+  EXPECT_EQ(Submitted(&table, "job", "r1"), id);
+  EXPECT_EQ(table.size(), 1u);
+  const auto other = table.Submit(Submission("job", "r1", 2), kNow);
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_NE(other.status().message().find("job 1"), absl::string_view::npos) << other.status();
+  // Without a request id every submission is another job.
+  EXPECT_NE(Submitted(&table), Submitted(&table));
+}
+
+TEST(JobTableTest, RefusesMoreThanTheQueueHolds) {
+  JobTable::Options options;
+  options.max_queued = 2;
+  JobTable table(options);
+  Submitted(&table, "a", "r1");
+  const uint64_t second = Submitted(&table);
+  EXPECT_EQ(table.Submit(Submission("c"), kNow).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  // A repeated request is not a new job.
+  EXPECT_EQ(Submitted(&table, "a", "r1"), 1u);
+  End(&table, second);
+  EXPECT_TRUE(table.Submit(Submission("c"), kNow).ok());
+}
+
+TEST(JobTableTest, RefusesIllegalChangesAndKeepsTheState) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  const absl::Status status = table.ChangeState(id, v1::SUCCEEDED, "", kNow);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("QUEUED to SUCCEEDED"), absl::string_view::npos) << status;
+  EXPECT_EQ(table.Get(id)->state(), v1::QUEUED);
+  EXPECT_EQ(table.Get(id)->history_size(), 1);
+  EXPECT_EQ(table.ChangeState(99, v1::FAILED, "", kNow).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(JobTableTest, FindsByNumberAndNewestByName) {
+  JobTable table({});
+  Submitted(&table, "mnist");
+  const uint64_t second = Submitted(&table, "mnist");
+  EXPECT_EQ(table.Find("1").value(), 1u);
+  EXPECT_EQ(table.Find("mnist").value(), second);
+  EXPECT_EQ(table.Find("3").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(table.Find("other").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(table.Find("").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(JobTableTest, ListsNewestFirstInPages) {
+  JobTable table({});
+  for (int i = 1; i <= 5; ++i) Submitted(&table, absl::StrCat("job-", i));
+  v1::ListJobsRequest request;
+  request.set_page_size(2);
+  std::vector<std::string> names;
+  for (int pages = 0; pages < 10; ++pages) {
+    const v1::ListJobsResponse response = table.List(request);
+    for (const v1::Job& job : response.job()) {
+      names.push_back(job.spec().name());
+      EXPECT_EQ(job.spec().seed(), 0u);
+      EXPECT_FALSE(job.has_layout());
+      request.set_before_id(job.id());
+    }
+    if (!response.more()) break;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"job-5", "job-4", "job-3", "job-2", "job-1"}));
+}
+
+TEST(JobTableTest, ProgressFollowsStepsAndEventsCarryTheLength) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  table.SetLength(id, 10, 5);
+  v1::StepMetrics step;
+  step.set_samples(32);
+  step.set_loss(2.5);
+  step.set_samples_per_second(100);
+  table.AddStep(id, step, kNow);
+  step.set_step(1);
+  step.set_samples(16);
+  step.set_loss(2.0);
+  table.AddStep(id, step, kNow);
+  const v1::Progress& progress = table.Get(id)->progress();
+  EXPECT_EQ(progress.steps_done(), 2u);
+  EXPECT_EQ(progress.samples(), 48u);
+  EXPECT_EQ(progress.loss(), 2.0);
+  EXPECT_EQ(progress.steps_total(), 10u);
+  const auto events = table.EventsAfter(id, 1, 10);
+  ASSERT_EQ(events->events.size(), 2u);
+  EXPECT_EQ(events->events[1].step().step(), 1u);
+  EXPECT_EQ(events->events[1].steps_total(), 10u);
+  EXPECT_EQ(events->events[1].steps_per_epoch(), 5u);
+}
+
+TEST(JobTableTest, WaitReasonIsAMessageOnceAndTheReason) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  table.SetWaitReason(id, "waiting for 1 of 2 workers", kNow);
+  table.SetWaitReason(id, "waiting for 1 of 2 workers", kNow);
+  EXPECT_EQ(table.Get(id)->reason(), "waiting for 1 of 2 workers");
+  const auto events = table.EventsAfter(id, 1, 10);
+  ASSERT_EQ(events->events.size(), 1u);
+  EXPECT_EQ(events->events[0].message(), "waiting for 1 of 2 workers");
+}
+
+TEST(JobTableTest, EventsAreCompleteOnlyWithTheLastOneOfAnEndedJob) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  table.AddMessage(id, "hello", kNow);
+  End(&table, id);
+  EXPECT_FALSE(table.EventsAfter(id, 0, 2)->complete);
+  EXPECT_TRUE(table.EventsAfter(id, 0, 3)->complete);
+  EXPECT_TRUE(table.EventsAfter(id, 3, 3)->complete);
+  EXPECT_EQ(table.EventsAfter(99, 0, 1).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(JobTableTest, ForgetsTheJobsThatEndedFirstAndTheirRequestIds) {
+  JobTable::Options options;
+  options.max_ended = 3;
+  options.max_queued = 1000;
+  JobTable table(options);
+  const uint64_t survivor = Submitted(&table, "survivor", "r0");
+  for (int i = 1; i <= 200; ++i) {
+    End(&table, Submitted(&table, "job", absl::StrCat("r", i)));
+  }
+  EXPECT_EQ(table.size(), 4u);
+  EXPECT_EQ(table.num_request_ids(), 4u);
+  // The oldest job ends last: it is the newest of the ended ones.
+  End(&table, survivor);
+  ASSERT_NE(table.Get(survivor), nullptr);
+  EXPECT_EQ(table.size(), 3u);
+  EXPECT_EQ(table.Get(199), nullptr);
+  EXPECT_NE(table.Get(200), nullptr);
+}
+
+TEST(JobTableTest, DoesNotForgetAJobWhoseWeightsAreHeld) {
+  JobTable::Options options;
+  options.max_ended = 1;
+  JobTable table(options);
+  const uint64_t held = Submitted(&table, "held");
+  table.SetWeightsAvailable(held, true);
+  End(&table, held);
+  for (int i = 0; i < 5; ++i) End(&table, Submitted(&table));
+  ASSERT_NE(table.Get(held), nullptr);
+  table.SetWeightsAvailable(held, false);
+  End(&table, Submitted(&table));
+  EXPECT_EQ(table.Get(held), nullptr);
+}
+
+TEST(JobTableTest, EventsAndEvaluationsAreBounded) {
+  JobTable::Options options;
+  options.max_events = 8;
+  options.ended_with_all_events = 1;
+  options.max_events_of_old = 2;
+  options.max_evaluations = 3;
+  JobTable table(options);
+  const uint64_t id = Submitted(&table);
+  for (uint64_t i = 0; i < 20; ++i) {
+    v1::Evaluation evaluation;
+    evaluation.set_step(i);
+    table.AddEvaluation(id, evaluation, kNow);
+  }
+  EXPECT_EQ(table.Get(id)->evaluation_size(), 3);
+  EXPECT_EQ(table.Get(id)->evaluation(0).step(), 17u);
+  EXPECT_EQ(table.EventsAfter(id, 0, 100)->events.size(), 8u);
+  End(&table, id);
+  EXPECT_EQ(table.EventsAfter(id, 0, 100)->events.size(), 8u);
+  End(&table, Submitted(&table));
+  const auto events = table.EventsAfter(id, 0, 100);
+  ASSERT_EQ(events->events.size(), 2u);
+  EXPECT_EQ(events->events[1].state().state(), v1::CANCELLED);
+  EXPECT_EQ(events->events[0].dropped(), 20u);
+}
+
+TEST(JobTableTest, PlanNamesTheDaemons) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  v1::Plan plan;
+  plan.set_generation(3);
+  plan.add_worker()->set_name("w-1");
+  plan.add_server()->set_name("s-1");
+  plan.mutable_server(0)->set_address("10.0.0.1:7070");
+  table.SetPlan(id, plan);
+  table.SetPlan(id, plan);
+  const v1::Job& job = *table.Get(id);
+  ASSERT_EQ(job.worker_size(), 1);
+  EXPECT_EQ(job.worker(0), "w-1");
+  EXPECT_EQ(job.server(0), "s-1");
+  EXPECT_EQ(job.server_address(0), "10.0.0.1:7070");
+  EXPECT_EQ(job.generation(), 3u);
+}
+
+}  // namespace
+}  // namespace sangam

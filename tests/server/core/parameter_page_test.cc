@@ -1,0 +1,414 @@
+#include "server/core/parameter_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/plan/span.h"
+#include "common/tensor/buffer.h"
+#include "common/tensor/slices.h"
+#include "gtest/gtest.h"
+#include "proto/model.pb.h"
+#include "server/core/optimizer.h"
+#include "tests/server/core/naive_merge.h"
+
+namespace sangam {
+namespace {
+
+Optimizer MakeSgd(float learning_rate) {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(learning_rate);
+  spec.mutable_sgd();
+  return *Optimizer::Create(spec);
+}
+
+Optimizer MakeMomentum() {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(0.1f);
+  spec.mutable_momentum()->set_momentum(0.9f);
+  return *Optimizer::Create(spec);
+}
+
+Optimizer MakeAdamW() {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(0.1f);
+  spec.mutable_adamw();
+  return *Optimizer::Create(spec);
+}
+
+FloatBuffer Buffer(const std::vector<float>& values) {
+  FloatBuffer buffer = *FloatBuffer::Allocate(values.size());
+  std::copy(values.begin(), values.end(), buffer.data());
+  return buffer;
+}
+
+std::vector<float> Values(const FloatBuffer& buffer) {
+  return {buffer.data(), buffer.data() + buffer.size()};
+}
+
+ParameterPage MakePage(const Optimizer& optimizer, const std::vector<float>& initial,
+                       uint32_t shares) {
+  ParameterPage::Options options;
+  options.segment = 3;
+  options.first_element = 1000;
+  options.element_count = initial.size();
+  options.generation = 2;
+  options.shares = shares;
+  return *ParameterPage::Create(options, optimizer, Buffer(initial));
+}
+
+GradientKey Key(uint64_t step, ShareSpan span, uint64_t samples = 1) {
+  return {2, step, span, samples};
+}
+
+// Adds and expects success; whether something was published.
+bool Add(ParameterPage* page, const GradientKey& key, const std::vector<float>& values) {
+  const absl::StatusOr<ParameterPage::Effects> effects = page->Add(key, OnePiece(values));
+  EXPECT_TRUE(effects.ok()) << effects.status();
+  return effects.ok() && effects->publish.has_value();
+}
+
+void ExpectError(ParameterPage* page, const GradientKey& key, const std::vector<float>& values,
+                 absl::StatusCode code, const std::vector<std::string>& parts) {
+  const PageVersion before = page->current();
+  const std::vector<float> weights = Values(before.weights);
+  const absl::Status status = page->Add(key, OnePiece(values)).status();
+  EXPECT_EQ(status.code(), code) << status;
+  for (const std::string& part : parts) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << status << " lacks " << part;
+  }
+  EXPECT_EQ(page->current().step, before.step);
+  EXPECT_EQ(page->current().weights.data(), before.weights.data());
+  EXPECT_TRUE(SameBits(Values(page->current().weights), weights));
+}
+
+TEST(ParameterPageTest, BeginsAtStepZeroWithTheInitialWeights) {
+  const ParameterPage page = MakePage(MakeSgd(1), {1, 2}, 1);
+  EXPECT_EQ(page.current().step, 0u);
+  EXPECT_EQ(Values(page.current().weights), (std::vector<float>{1, 2}));
+  EXPECT_FALSE(page.previous().has_value());
+}
+
+TEST(ParameterPageTest, PublishesWhenLastSpanArrives) {
+  ParameterPage page = MakePage(MakeSgd(1), {10, 20}, 3);
+  EXPECT_FALSE(Add(&page, Key(0, {2, 3}, 2), {1, 1}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}, 1), {2, 2}));
+  const absl::StatusOr<ParameterPage::Effects> effects =
+      page.Add(Key(0, {1, 2}, 1), OnePiece({5, 9}));
+  ASSERT_TRUE(effects.ok());
+  ASSERT_TRUE(effects->publish.has_value());
+  EXPECT_EQ(effects->publish->step, 1u);
+  EXPECT_EQ(Values(effects->publish->weights), (std::vector<float>{8, 17}));
+  EXPECT_EQ(page.current().step, 1u);
+}
+
+// Random groupings, orders, duplicates and cuts of the bytes over several steps, against plain
+// loops.
+TEST(ParameterPageTest, WeightsAreThePlainLoopsWhateverTheArrival) {
+  std::mt19937 random(5);
+  for (uint32_t shares = 1; shares <= 17; ++shares) {
+    for (size_t size : {1, 15, 16, 1023, 1025}) {
+      std::vector<float> w = RandomFloats(size, &random);
+      std::vector<float> v(size, 0);
+      ParameterPage page = MakePage(MakeMomentum(), w, shares);
+      uint64_t duplicates = 0;
+      for (uint64_t step = 0; step < 3; ++step) {
+        const auto gradients = RandomShares(shares, size, &random);
+        const std::vector<float> sum = NaiveSum(gradients, {0, shares});
+        for (size_t i = 0; i < size; ++i) {
+          v[i] = 0.9f * v[i] + sum[i] / static_cast<float>(3 * shares);
+          w[i] = w[i] - 0.1f * v[i];
+        }
+        const std::vector<ShareSpan> spans = RandomGrouping({0, shares}, &random);
+        for (size_t k = 0; k < spans.size(); ++k) {
+          const SlicePayload payload = RandomPieces(NaiveSum(gradients, spans[k]), &random);
+          const GradientKey key = Key(step, spans[k], 3 * spans[k].size());
+          ASSERT_TRUE(page.Add(key, payload).ok());
+          // Sent again: a duplicate of this step, or, after the last one, of a finished step.
+          if (random() % 2 == 0) {
+            ASSERT_TRUE(page.Add(key, payload).ok());
+            ++duplicates;
+          }
+        }
+        ASSERT_EQ(page.current().step, step + 1);
+        ASSERT_TRUE(SameBits(Values(page.current().weights), w))
+            << "S=" << shares << " size=" << size << " step=" << step;
+      }
+      EXPECT_EQ(page.ignored().covered + page.ignored().finished, duplicates);
+    }
+  }
+}
+
+TEST(ParameterPageTest, AWiderSpanReplacesWhatItCovers) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 4);
+  EXPECT_FALSE(Add(&page, Key(0, {1, 2}, 1), {2}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 2}, 2), {3}));
+  EXPECT_TRUE(Add(&page, Key(0, {2, 4}, 2), {5}));
+  EXPECT_EQ(page.current().weights.data()[0], -2);  // (3 + 5) / 4 samples
+  EXPECT_EQ(page.ignored().covered, 0u);
+}
+
+TEST(ParameterPageTest, DuplicatesAndFinishedStepsChangeNothingAndAreCounted) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}), {1}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}), {100}));
+  EXPECT_EQ(page.ignored().covered, 1u);
+  EXPECT_TRUE(Add(&page, Key(0, {1, 2}), {1}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 2}), {100}));
+  EXPECT_FALSE(Add(&page, Key(0, {1, 2}), {100}));
+  EXPECT_EQ(page.ignored().finished, 2u);
+  EXPECT_EQ(page.current().step, 1u);
+  EXPECT_EQ(page.current().weights.data()[0], -1);
+}
+
+TEST(ParameterPageTest, ASpanWithoutSamplesCounts) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}, 0), {0}));
+  EXPECT_TRUE(Add(&page, Key(0, {1, 2}, 4), {8}));
+  EXPECT_EQ(page.current().weights.data()[0], -2);
+}
+
+TEST(ParameterPageTest, KeepsTwoVersionsUntilTheNextGradientIsComplete) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  Add(&page, Key(0, {0, 2}), {1});
+  ASSERT_TRUE(page.previous().has_value());
+  EXPECT_EQ(page.previous()->step, 0u);
+  EXPECT_EQ(Values(page.previous()->weights), std::vector<float>{0});
+  // An incomplete gradient of step 1 lets go of nothing.
+  Add(&page, Key(1, {0, 1}), {1});
+  EXPECT_EQ(page.previous()->step, 0u);
+  Add(&page, Key(1, {1, 2}), {1});
+  EXPECT_EQ(page.previous()->step, 1u);
+  EXPECT_EQ(Values(page.previous()->weights), std::vector<float>{-1});
+  EXPECT_EQ(Values(page.current().weights), std::vector<float>{-2});
+}
+
+TEST(ParameterPageTest, TwoBuffersTakeTurns) {
+  ParameterPage page = MakePage(MakeSgd(1), {0, 0}, 1);
+  const float* const first = page.current().weights.data();
+  Add(&page, Key(0, {0, 1}), {1, 1});
+  const float* const second = page.current().weights.data();
+  EXPECT_NE(first, second);
+  for (uint64_t step = 1; step < 6; ++step) {
+    Add(&page, Key(step, {0, 1}), {1, 1});
+    EXPECT_EQ(page.current().weights.data(), step % 2 == 1 ? first : second);
+  }
+}
+
+TEST(ParameterPageTest, LateReaderKeepsItsBytes) {
+  ParameterPage page = MakePage(MakeAdamW(), std::vector<float>(100, 1), 1);
+  const std::vector<float> gradient(100, 0.5f);
+  // A reader of step 0 and one of step 1, who do not let go for many steps.
+  const FloatBuffer reader0 = page.current().weights;
+  Add(&page, Key(0, {0, 1}), gradient);
+  const SlicePayload reader1 = SlicePayload::FromFloats(page.current().weights, 0, 100);
+  const std::vector<float> step1 = Values(page.current().weights);
+  ParameterPage undisturbed = MakePage(MakeAdamW(), std::vector<float>(100, 1), 1);
+  Add(&undisturbed, Key(0, {0, 1}), gradient);
+  for (uint64_t step = 1; step < 5; ++step) {
+    Add(&page, Key(step, {0, 1}), gradient);
+    Add(&undisturbed, Key(step, {0, 1}), gradient);
+    EXPECT_TRUE(SameBits(Values(page.current().weights), Values(undisturbed.current().weights)));
+  }
+  EXPECT_EQ(Values(reader0), std::vector<float>(100, 1));
+  std::vector<float> read(100);
+  reader1.CopyTo(read.data());
+  EXPECT_TRUE(SameBits(read, step1));
+}
+
+TEST(ParameterPageTest, ParkedSlicesAreHeldUntilTheUpdateAndNoLonger) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  SlicePayload payload = OnePiece({1});
+  const std::weak_ptr<const void> alive = payload.owner();
+  ASSERT_TRUE(page.Add(Key(0, {0, 1}), std::move(payload)).ok());
+  payload = SlicePayload();
+  EXPECT_FALSE(alive.expired());
+  Add(&page, Key(0, {1, 2}), {1});
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST(ParameterPageTest, RefusesMalformedGradients) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ParameterPage page = MakePage(MakeSgd(1), {0, 0}, 6);
+  for (ShareSpan span : {ShareSpan{0, 0}, ShareSpan{1, 3}, ShareSpan{4, 8}, ShareSpan{5, 7},
+                         ShareSpan{6, 7}, ShareSpan{3, 2}, ShareSpan{0, 5}}) {
+    ExpectError(&page, Key(0, span), {1, 1}, kInvalid,
+                {"segment 3", "[1000,1002)", ToString(span), "[0,6)"});
+  }
+  ExpectError(&page, Key(0, {0, 1}), {1}, kInvalid, {"payload", "4 bytes", "expected 8"});
+  ExpectError(&page, Key(0, {0, 1}), {1, 1, 1}, kInvalid, {"12 bytes", "expected 8"});
+  ExpectError(&page, Key(0, {0, 1}, uint64_t{1} << 32), {1, 1}, kInvalid,
+              {"samples", "4294967296"});
+  // Malformed gradients are refused even where a good one would be ignored.
+  Add(&page, Key(0, {0, 6}), {1, 1});
+  ExpectError(&page, Key(0, {0, 1}), {1}, kInvalid, {"payload"});
+}
+
+TEST(ParameterPageTest, RefusesAnotherGeneration) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 1);
+  GradientKey key = Key(0, {0, 1});
+  key.generation = 1;
+  ExpectError(&page, key, {1}, absl::StatusCode::kAborted, {"generation", "found 1", "expected 2"});
+  key.generation = 3;
+  ExpectError(&page, key, {1}, absl::StatusCode::kFailedPrecondition, {"generation", "found 3"});
+}
+
+TEST(ParameterPageTest, RefusesALaterStep) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 1);
+  ExpectError(&page, Key(1, {0, 1}), {1}, absl::StatusCode::kFailedPrecondition,
+              {"step", "found 1", "at most 0"});
+}
+
+TEST(ParameterPageTest, RefusesAStepWithoutSamplesAndCanDoItAnew) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  Add(&page, Key(0, {0, 1}, 0), {0});
+  ExpectError(&page, Key(0, {1, 2}, 0), {0}, absl::StatusCode::kInvalidArgument,
+              {"segment 3", "step 0", "samples", "found 0"});
+  EXPECT_TRUE(Add(&page, Key(0, {0, 2}, 1), {5}));
+  EXPECT_EQ(page.current().weights.data()[0], -5);
+}
+
+// The bad element stands in the last tile, so that a merge that updates as it goes would have
+// changed the state of the others already.
+TEST(ParameterPageTest, NotFiniteGradientChangesNothingNotEvenTheState) {
+  constexpr size_t kSize = 5000;
+  std::mt19937 random(6);
+  const std::vector<float> w = RandomFloats(kSize, &random);
+  for (const Optimizer& optimizer : {MakeSgd(0.1f), MakeMomentum(), MakeAdamW()}) {
+    ParameterPage page = MakePage(optimizer, w, 4);
+    ParameterPage untouched = MakePage(optimizer, w, 4);
+    for (float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> poisoned = RandomFloats(kSize, &random);
+      poisoned[kSize - 1] = bad;
+      Add(&page, Key(0, {0, 2}), RandomFloats(kSize, &random));
+      Add(&page, Key(0, {2, 3}), poisoned);
+      ExpectError(&page, Key(0, {3, 4}), RandomFloats(kSize, &random),
+                  absl::StatusCode::kInvalidArgument,
+                  {"segment 3", "[1000,6000)", "step 0", "not finite", "[2,3)"});
+    }
+    for (uint64_t step = 0; step < 3; ++step) {
+      const std::vector<float> gradient = RandomFloats(kSize, &random);
+      EXPECT_TRUE(Add(&page, Key(step, {0, 4}), gradient));
+      EXPECT_TRUE(Add(&untouched, Key(step, {0, 4}), gradient));
+      EXPECT_TRUE(SameBits(Values(page.current().weights), Values(untouched.current().weights)));
+    }
+  }
+}
+
+TEST(ParameterPageTest, ACompleteGradientEndsTheOlderVersionEvenWhenItIsRefused) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 1);
+  Add(&page, Key(0, {0, 1}), {1});
+  ASSERT_TRUE(page.previous().has_value());
+  ExpectError(&page, Key(1, {0, 1}), {std::nanf("")}, absl::StatusCode::kInvalidArgument,
+              {"not finite"});
+  EXPECT_FALSE(page.previous().has_value());
+  EXPECT_TRUE(Add(&page, Key(1, {0, 1}), {1}));
+  EXPECT_EQ(page.previous()->step, 1u);
+}
+
+TEST(ParameterPageTest, NotFiniteErrorNamesOnlyAFewSpansAndKnowsOverflow) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 20);
+  for (uint32_t s = 0; s < 19; ++s) Add(&page, Key(0, {s, s + 1}), {std::nanf("")});
+  ExpectError(&page, Key(0, {19, 20}), {1}, kInvalid, {"[0,1), [1,2)", "[7,8), and 11 more"});
+  Add(&page, Key(0, {0, 16}), {3e38f});
+  ExpectError(&page, Key(0, {16, 20}), {3e38f}, kInvalid, {"overflow"});
+}
+
+TEST(ParameterPageTest, NewGenerationDropsParkedGradientsAndKeepsTheVersions) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  Add(&page, Key(0, {0, 2}, 1), {4});
+  Add(&page, Key(1, {0, 1}, 1), {100});
+  page.BeginGeneration(5);
+  EXPECT_EQ(page.generation(), 5u);
+  EXPECT_EQ(page.current().step, 1u);
+  EXPECT_EQ(page.previous()->step, 0u);
+  GradientKey key = Key(1, {1, 2}, 1);
+  ExpectError(&page, key, {1}, absl::StatusCode::kAborted, {"generation"});
+  key.generation = 5;
+  EXPECT_FALSE(Add(&page, key, {1}));  // share 0 of the older generation is gone
+  key.span = {0, 1};
+  EXPECT_TRUE(Add(&page, key, {1}));
+  EXPECT_EQ(page.current().weights.data()[0], -5);
+  // A redone gradient of a page that was further is ignored.
+  key.step = 0;
+  EXPECT_FALSE(Add(&page, key, {1}));
+  EXPECT_EQ(page.ignored().finished, 1u);
+}
+
+TEST(ParameterPageTest, AGenerationThatIsNotNewerChangesNothing) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
+  Add(&page, Key(0, {0, 1}), {1});
+  page.BeginGeneration(2);
+  page.BeginGeneration(1);
+  EXPECT_EQ(page.generation(), 2u);
+  EXPECT_TRUE(Add(&page, Key(0, {1, 2}), {1}));
+}
+
+TEST(ParameterPageTest, ReducedPageKeepsOnlyTheNewestWeights) {
+  ParameterPage page = MakePage(MakeAdamW(), {1, 2}, 2);
+  Add(&page, Key(0, {0, 2}), {1, 1});
+  SlicePayload payload = OnePiece({1, 1});
+  const std::weak_ptr<const void> parked = payload.owner();
+  ASSERT_TRUE(page.Add(Key(1, {0, 1}), std::move(payload)).ok());
+  payload = SlicePayload();
+  const std::vector<float> weights = Values(page.current().weights);
+  page.Reduce();
+  EXPECT_TRUE(parked.expired());
+  EXPECT_FALSE(page.previous().has_value());
+  EXPECT_EQ(page.current().step, 1u);
+  EXPECT_TRUE(SameBits(Values(page.current().weights), weights));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 2}), {1, 1}));  // late, as ever
+  ExpectError(&page, Key(1, {0, 2}), {1, 1}, absl::StatusCode::kFailedPrecondition,
+              {"the job has ended", "step 1"});
+}
+
+TEST(ParameterPageTest, MemoryIsTwoVersionsAndTheState) {
+  EXPECT_EQ(ParameterPage::MemoryBytes(100, MakeSgd(1)), 800u);
+  EXPECT_EQ(ParameterPage::MemoryBytes(100, MakeMomentum()), 1200u);
+  EXPECT_EQ(ParameterPage::MemoryBytes(100, MakeAdamW()), 1600u);
+}
+
+TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
+  const auto refused = [](const ParameterPage::Options& options, size_t weights) {
+    return ParameterPage::Create(options, MakeSgd(1), *FloatBuffer::Allocate(weights))
+               .status()
+               .code() == absl::StatusCode::kInvalidArgument;
+  };
+  ParameterPage::Options good;
+  good.element_count = 10;
+  good.decay = {{0, 3}, {3, 5}, {9, 10}};
+  EXPECT_FALSE(refused(good, 10));
+  EXPECT_TRUE(refused(good, 9));
+  ParameterPage::Options bad = good;
+  bad.element_count = 0;
+  bad.decay.clear();
+  EXPECT_TRUE(refused(bad, 0));
+  bad = good;
+  bad.shares = 0;
+  EXPECT_TRUE(refused(bad, 10));
+  for (const std::vector<ElementRange>& decay :
+       {std::vector<ElementRange>{{0, 11}}, {{5, 5}}, {{5, 4}}, {{0, 4}, {3, 5}}}) {
+    bad = good;
+    bad.decay = decay;
+    EXPECT_TRUE(refused(bad, 10));
+  }
+}
+
+TEST(CheckGenerationTest, OlderIsAbortedLaterIsRefused) {
+  EXPECT_TRUE(CheckGeneration(4, 4).ok());
+  EXPECT_EQ(CheckGeneration(3, 4).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(CheckGeneration(5, 4).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace sangam

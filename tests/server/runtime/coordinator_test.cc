@@ -1,0 +1,320 @@
+#include "server/runtime/coordinator.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/runtime/ticker.h"
+#include "tests/server/core/control_fixtures.h"
+#include "tests/testing/fake_clock.h"
+
+namespace sangam {
+namespace {
+
+using testing::Daemon;
+using testing::Ready;
+using testing::Registration;
+using testing::SmallJob;
+
+v1::SubmitJobRequest SubmitRequest(const std::string& name, uint32_t workers = 1) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = SmallJob(name, workers, 1);
+  return request;
+}
+
+v1::HeartbeatRequest HeartbeatOf(const v1::DaemonIdentity& daemon, uint64_t known_revision,
+                                 uint64_t max_wait_ms) {
+  v1::HeartbeatRequest request;
+  *request.mutable_daemon() = daemon;
+  request.set_known_revision(known_revision);
+  request.set_max_wait_ms(max_wait_ms);
+  return request;
+}
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  CoordinatorTest() : coordinator_({}, &clock_) {}
+
+  uint64_t Register(const v1::DaemonIdentity& daemon) {
+    const auto response = coordinator_.Register(Registration(daemon));
+    EXPECT_TRUE(response.ok()) << response.status();
+    return Revision(daemon);
+  }
+  // The revision of what the daemon holds now.
+  uint64_t Revision(const v1::DaemonIdentity& daemon) {
+    const auto response = coordinator_.Heartbeat(HeartbeatOf(daemon, 0, 0));
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? response->revision() : 0;
+  }
+
+  // Lets the clock run until `done`, for at most 20 seconds of real time.
+  template <typename Future>
+  bool AdvanceUntilReady(const Future& done) {
+    for (int i = 0; i < 2000; ++i) {
+      clock_.Advance(absl::Milliseconds(100));
+      if (done.wait_for(std::chrono::milliseconds(10)) == std::future_status::ready) return true;
+    }
+    return false;
+  }
+
+  FakeClock clock_;
+  Coordinator coordinator_;
+  const v1::DaemonIdentity worker_ = Daemon(v1::WORKER, "w-1");
+  const v1::DaemonIdentity server_ = Daemon(v1::SERVER, "s-1");
+};
+
+TEST_F(CoordinatorTest, RegistrationTellsTheLeaseAndTheAddress) {
+  const auto response = coordinator_.Register(Registration(server_));
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->lease_ms(), 5000u);
+  EXPECT_EQ(response->address(), "s-1:7070");
+}
+
+TEST_F(CoordinatorTest, SubmitListsEveryFault) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.mutable_spec()->mutable_optimizer()->set_learning_rate(-1);
+  request.mutable_spec()->mutable_batch()->set_shares(9);
+  const auto job = coordinator_.Submit(request);
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(job.status().message().find("optimizer.learning_rate: "), absl::string_view::npos);
+  EXPECT_NE(job.status().message().find("\nbatch.shares: "), absl::string_view::npos)
+      << job.status();
+  EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+}
+
+TEST_F(CoordinatorTest, SubmitResolvesDefaultsAndDerivesTheLayout) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.mutable_spec()->mutable_batch()->clear_shares();
+  const auto job = coordinator_.Submit(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->id(), 1u);
+  EXPECT_EQ(job->spec().batch().shares(), 4u);
+  EXPECT_EQ(job->layout().parameter_count(), 67u);
+  EXPECT_EQ(coordinator_.Get("job")->layout().parameter_count(), 67u);
+}
+
+TEST_F(CoordinatorTest, ValidateOnlyQueuesNothing) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.set_validate_only(true);
+  const auto job = coordinator_.Submit(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->id(), 0u);
+  EXPECT_EQ(job->layout().parameter_count(), 67u);
+  EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+  EXPECT_EQ(coordinator_.Get("job").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, SubmissionsAreBounded) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.set_request_id(std::string(129, 'r'));
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.set_request_id(std::string(128, 'r'));
+  EXPECT_EQ(coordinator_.Submit(request)->id(), 1u);
+  EXPECT_EQ(coordinator_.Submit(request)->id(), 1u);
+  request.clear_request_id();
+  request.mutable_spec()->mutable_data()->mutable_idx()->set_train_images(
+      std::string(1024 * 1024, 'x'));
+  EXPECT_NE(coordinator_.Submit(request).status().message().find("expected at most 1048576"),
+            absl::string_view::npos);
+}
+
+TEST_F(CoordinatorTest, AHeartbeatIsAnsweredAtOnceWhenThereIsNews) {
+  const uint64_t revision = Register(worker_);
+  Register(server_);
+  ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
+  const auto response = coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000));
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_FALSE(response->unchanged());
+  ASSERT_EQ(response->assignment_size(), 1);
+  EXPECT_EQ(response->assignment(0).phase(), v1::Assignment::PREPARE);
+  EXPECT_EQ(response->assignment(0).spec().name(), "job");
+}
+
+TEST_F(CoordinatorTest, AWaitingHeartbeatWakesWhenAJobStarts) {
+  const uint64_t revision = Register(worker_);
+  Register(server_);
+  auto heartbeat = std::async(std::launch::async, [&] {
+    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000));
+  });
+  ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
+  // The clock stands still, so only the news can end the wait.
+  ASSERT_EQ(heartbeat.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(heartbeat.get()->assignment_size(), 1);
+}
+
+TEST_F(CoordinatorTest, AHeartbeatWithoutNewsEndsAfterAThirdOfTheLeaseAtMost) {
+  const uint64_t revision = Register(worker_);
+  const absl::Duration begin = clock_.Steady();
+  auto heartbeat = std::async(std::launch::async, [&] {
+    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, UINT64_MAX));
+  });
+  ASSERT_TRUE(AdvanceUntilReady(heartbeat));
+  const auto response = heartbeat.get();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->unchanged());
+  EXPECT_EQ(response->revision(), revision);
+  EXPECT_EQ(response->assignment_size(), 0);
+  EXPECT_GE(clock_.Steady() - begin, absl::Seconds(5) / 3);
+}
+
+TEST_F(CoordinatorTest, AHeartbeatOfAStrangerIsNotFound) {
+  EXPECT_EQ(coordinator_.Heartbeat(HeartbeatOf(worker_, 0, 0)).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, TickEndsLeases) {
+  Register(worker_);
+  Register(server_);
+  ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
+  for (int i = 0; i < 51; ++i) {
+    clock_.Advance(absl::Milliseconds(100));
+    coordinator_.Tick();
+  }
+  const auto job = coordinator_.Get("job");
+  EXPECT_EQ(job->state(), v1::FAILED);
+  EXPECT_NE(job->reason().find("lost: no sign of life"), std::string::npos) << job->reason();
+  const v1::Cluster cluster = coordinator_.DescribeCluster();
+  ASSERT_EQ(cluster.daemon_size(), 2);
+  EXPECT_FALSE(cluster.daemon(0).alive());
+  EXPECT_EQ(cluster.daemon(0).silent_ms(), 5100u);
+}
+
+TEST_F(CoordinatorTest, WaitingForEventsWakesWithTheNext) {
+  const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
+  const auto first = coordinator_.WaitForEvents(job, 0, 10, absl::ZeroDuration());
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->events.size(), 2u);  // queued, and what it waits for
+  auto next = std::async(std::launch::async, [&] {
+    return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1));
+  });
+  v1::CancelJobRequest cancel;
+  cancel.set_job("job");
+  ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
+  ASSERT_EQ(next.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const auto events = next.get();
+  ASSERT_EQ(events->events.size(), 1u);
+  EXPECT_EQ(events->events[0].state().state(), v1::CANCELLED);
+  EXPECT_TRUE(events->complete);
+  // Nothing comes after the end, and nobody waits for it.
+  EXPECT_TRUE(coordinator_.WaitForEvents(job, 3, 10, absl::Hours(1))->complete);
+}
+
+TEST_F(CoordinatorTest, WaitingForEventsEndsInTime) {
+  const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
+  auto next = std::async(std::launch::async, [&] {
+    return coordinator_.WaitForEvents(job, 2, 10, absl::Seconds(1));
+  });
+  ASSERT_TRUE(AdvanceUntilReady(next));
+  const auto events = next.get();
+  EXPECT_TRUE(events->events.empty());
+  EXPECT_FALSE(events->complete);
+  EXPECT_EQ(coordinator_.WaitForEvents(9, 0, 10, absl::Hours(1)).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, ShutdownEndsEveryWait) {
+  const uint64_t revision = Register(worker_);
+  const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
+  auto heartbeat = std::async(std::launch::async, [&] {
+    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000)).status();
+  });
+  auto events = std::async(std::launch::async, [&] {
+    return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1)).status();
+  });
+  coordinator_.Shutdown();
+  ASSERT_EQ(heartbeat.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  ASSERT_EQ(events.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(heartbeat.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(events.get().code(), absl::StatusCode::kUnavailable);
+}
+
+// A daemon as the coordinator sees it: heartbeats, gets ready, trains in no time.
+void LiveAsDaemon(const v1::DaemonIdentity& daemon, Coordinator* coordinator,
+                  const std::atomic<bool>* stop) {
+  ASSERT_TRUE(coordinator->Register(Registration(daemon)).ok());
+  uint64_t revision = 0;
+  while (!*stop) {
+    const auto answer = coordinator->Heartbeat(HeartbeatOf(daemon, revision, 200));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    revision = answer->revision();
+    for (const v1::Assignment& assignment : answer->assignment()) {
+      v1::ReportRequest report;
+      *report.mutable_daemon() = daemon;
+      report.set_job(assignment.plan().job());
+      report.set_generation(assignment.plan().generation());
+      if (assignment.phase() == v1::Assignment::PREPARE) *report.add_report() = Ready();
+      if (assignment.phase() == v1::Assignment::RUN && daemon.role() == v1::WORKER) {
+        for (const v1::WorkerPlan& worker : assignment.plan().worker()) {
+          if (worker.name() != daemon.name()) continue;
+          for (uint64_t step = 0; step < assignment.steps_total(); ++step) {
+            *report.add_report() = testing::Step(worker, step);
+          }
+          *report.add_report() = testing::Evaluated(worker, assignment.steps_total());
+          *report.add_report() = testing::Finished();
+        }
+      }
+      const absl::Status status = coordinator->Report(report);
+      ASSERT_TRUE(status.ok() || absl::IsAborted(status)) << status;
+    }
+  }
+}
+
+TEST(CoordinatorThreadsTest, ManyThreadsRunManyJobs) {
+  constexpr int kJobs = 20;
+  Coordinator::Options options;
+  options.lease = absl::Minutes(1);  // a busy machine must not matter
+  Coordinator coordinator(options, &Clock::Real());
+  const Ticker ticker(absl::Milliseconds(10), [&coordinator] { coordinator.Tick(); });
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> daemons;
+  for (const auto& daemon : {Daemon(v1::WORKER, "w-1"), Daemon(v1::WORKER, "w-2"),
+                             Daemon(v1::SERVER, "s-1"), Daemon(v1::SERVER, "s-2")}) {
+    daemons.emplace_back([daemon, &coordinator, &stop] {
+      LiveAsDaemon(daemon, &coordinator, &stop);
+    });
+  }
+  std::vector<std::thread> watchers;
+  for (int i = 0; i < kJobs; ++i) {
+    const auto job = coordinator.Submit(SubmitRequest(absl::StrCat("job-", i), 2));
+    ASSERT_TRUE(job.ok()) << job.status();
+    watchers.emplace_back([id = job->id(), &coordinator] {
+      uint64_t after = 0;
+      for (int rounds = 0; rounds < 1000; ++rounds) {
+        const auto events = coordinator.WaitForEvents(id, after, 3, absl::Seconds(1));
+        ASSERT_TRUE(events.ok()) << events.status();
+        for (const v1::JobEvent& event : events->events) {
+          ASSERT_EQ(event.revision(), after + 1);
+          after = event.revision();
+        }
+        if (events->complete) return;
+      }
+      ADD_FAILURE() << "job " << id << " does not end";
+    });
+  }
+  for (std::thread& watcher : watchers) watcher.join();
+  stop = true;
+  for (std::thread& daemon : daemons) daemon.join();
+  for (int i = 0; i < kJobs; ++i) {
+    const auto job = coordinator.Get(absl::StrCat("job-", i));
+    EXPECT_EQ(job->state(), v1::SUCCEEDED) << job->reason();
+    EXPECT_EQ(job->progress().steps_done(), testing::kStepsTotal);
+    // The newest four keep their weights.
+    EXPECT_EQ(job->weights_available(), i >= kJobs - 4);
+  }
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,241 @@
+#include "server/runtime/shard_table.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/runtime/parameter_shard.h"
+#include "tests/server/core/naive_merge.h"
+#include "tests/server/runtime/shard_fixture.h"
+
+namespace sangam {
+namespace {
+
+constexpr uint64_t kFull = 29 * 3 * 4;  // SmallJob on one server, with momentum
+constexpr uint64_t kHeld = 29 * 4;
+
+v1::Assignment InPhase(v1::Assignment assignment, v1::Assignment::Phase phase) {
+  assignment.set_phase(phase);
+  return assignment;
+}
+
+absl::Status PushAll(ParameterShard* shard, const v1::Plan& plan, uint64_t step) {
+  for (const PageName& page : SmallJobPages()) {
+    const absl::Status status =
+        shard->AddGradient(GradientHeader(plan, page, step, {0, plan.shares()}, 1),
+                           OnePiece(std::vector<float>(page.element_count, 1)));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+TEST(ShardTableTest, PreparesANewJobAndReportsItOnce) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  const std::vector<v1::ReportRequest> reports = table.Reconcile({job});
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].job(), 5u);
+  EXPECT_EQ(reports[0].generation(), 1u);
+  EXPECT_FALSE(reports[0].has_daemon());
+  ASSERT_EQ(reports[0].report_size(), 1);
+  EXPECT_EQ(reports[0].report(0).ready().memory_bytes(), kFull);
+  EXPECT_EQ(table.MemoryBytes(), kFull);
+  EXPECT_TRUE(table.Reconcile({job}).empty());
+  EXPECT_EQ(table.MemoryBytes(), kFull);
+}
+
+TEST(ShardTableTest, RunChangesNothing) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  table.Reconcile({job});
+  const std::shared_ptr<ParameterShard> shard = *table.Find(5);
+  ASSERT_TRUE(PushAll(shard.get(), job.plan(), 0).ok());
+  EXPECT_TRUE(table.Reconcile({InPhase(job, v1::Assignment::RUN)}).empty());
+  EXPECT_EQ(*table.Find(5), shard);
+  ASSERT_TRUE(PushAll(shard.get(), job.plan(), 1).ok());
+  EXPECT_EQ(shard->ReadWeights()[0].header.step(), 2u);
+}
+
+TEST(ShardTableTest, HoldKeepsOnlyTheLastWeights) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  table.Reconcile({job});
+  ASSERT_TRUE(PushAll(table.Find(5)->get(), job.plan(), 0).ok());
+  const v1::Assignment hold = InPhase(job, v1::Assignment::HOLD);
+  EXPECT_TRUE(table.Reconcile({hold}).empty());
+  EXPECT_TRUE(table.Reconcile({hold}).empty());
+  EXPECT_EQ(table.MemoryBytes(), kHeld);
+  const std::vector<PageWeights> weights = (*table.Find(5))->ReadWeights();
+  ASSERT_EQ(weights.size(), 4u);
+  EXPECT_EQ(weights[0].header.step(), 1u);
+  EXPECT_EQ(PushAll(table.Find(5)->get(), job.plan(), 1).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ShardTableTest, DropsWhatIsNoLongerAssigned) {
+  ShardTable table("a");
+  const v1::Assignment first = SmallJob(5, 2, {"a"});
+  const v1::Assignment second = SmallJob(6, 2, {"a"});
+  EXPECT_EQ(table.Reconcile({first, second}).size(), 2u);
+  EXPECT_EQ(table.MemoryBytes(), 2 * kFull);
+  const std::shared_ptr<ParameterShard> stream = *table.Find(5);
+  EXPECT_TRUE(table.Reconcile({second}).empty());
+  EXPECT_EQ(table.MemoryBytes(), kFull);
+  EXPECT_EQ(table.Find(5).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(table.Find(6).ok());
+  // A stream that still holds the shard is refused, and may read memory that is still there.
+  EXPECT_EQ(PushAll(stream.get(), first.plan(), 0).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(stream->ReadWeights().size(), 4u);
+  table.Reconcile({});
+  EXPECT_EQ(table.MemoryBytes(), 0u);
+}
+
+TEST(ShardTableTest, AJobMayComeBackAfterItWasDropped) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  table.Reconcile({job});
+  ASSERT_TRUE(PushAll(table.Find(5)->get(), job.plan(), 0).ok());
+  table.Reconcile({});
+  EXPECT_EQ(table.Reconcile({job}).size(), 1u);
+  EXPECT_EQ((*table.Find(5))->ReadWeights()[0].header.step(), 0u);
+}
+
+TEST(ShardTableTest, FindNamesTheJobThatIsMissing) {
+  ShardTable table("a");
+  const absl::Status status = table.Find(77).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("job 77"), std::string::npos);
+}
+
+TEST(ShardTableTest, AServerWithoutPagesIsReady) {
+  ShardTable table("e");
+  const std::vector<v1::ReportRequest> reports =
+      table.Reconcile({SmallJob(5, 2, {"a", "b", "c", "d", "e"})});
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_TRUE(reports[0].report(0).has_ready());
+  EXPECT_TRUE((*table.Find(5))->ReadWeights().empty());
+}
+
+v1::FailedReport Failure(const std::vector<v1::ReportRequest>& reports) {
+  if (reports.size() != 1 || reports[0].report_size() != 1) return {};
+  return reports[0].report(0).failed();
+}
+
+TEST(ShardTableTest, ReportsAPlanThatItCannotFollowOnce) {
+  ShardTable table("z");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  const v1::FailedReport failed = Failure(table.Reconcile({job}));
+  EXPECT_EQ(failed.code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_NE(failed.message().find("'z'"), std::string::npos) << failed.message();
+  EXPECT_TRUE(table.Reconcile({job}).empty());
+  EXPECT_EQ(table.Find(5).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ShardTableTest, RefusesAJobThatWantsMoreMemoryThanTheLimit) {
+  ShardTable table("a", {kFull + kFull / 2});
+  EXPECT_TRUE(table.Reconcile({SmallJob(5, 2, {"a"})})[0].report(0).has_ready());
+  const v1::FailedReport failed =
+      Failure(table.Reconcile({SmallJob(5, 2, {"a"}), SmallJob(6, 2, {"a"})}));
+  EXPECT_EQ(failed.code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  for (const std::string part : {"job 6", "needs 348", "348 are in use", "limit is 522"}) {
+    EXPECT_NE(failed.message().find(part), std::string::npos) << failed.message();
+  }
+  EXPECT_EQ(table.MemoryBytes(), kFull);
+  // A job in HOLD leaves room for the next one; one that is dropped as well, in the same call.
+  const v1::Assignment hold = InPhase(SmallJob(5, 2, {"a"}), v1::Assignment::HOLD);
+  table.Reconcile({hold});
+  EXPECT_TRUE(table.Reconcile({hold, SmallJob(7, 2, {"a"})})[0].report(0).has_ready());
+  EXPECT_TRUE(table.Reconcile({SmallJob(8, 2, {"a"})})[0].report(0).has_ready());
+}
+
+TEST(ShardTableTest, LimitIsInclusive) {
+  ShardTable table("a", {kFull});
+  EXPECT_TRUE(table.Reconcile({SmallJob(5, 2, {"a"})})[0].report(0).has_ready());
+}
+
+TEST(ShardTableTest, WeightsOfALostProcessAreNotMadeUp) {
+  ShardTable table("a");
+  const v1::FailedReport failed =
+      Failure(table.Reconcile({InPhase(SmallJob(5, 2, {"a"}), v1::Assignment::RUN)}));
+  EXPECT_EQ(failed.code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_NE(failed.message().find("RUN"), std::string::npos);
+  EXPECT_TRUE(table.Reconcile({InPhase(SmallJob(6, 2, {"a"}), v1::Assignment::HOLD)}).empty());
+  EXPECT_EQ(table.Find(6).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ShardTableTest, LaterGenerationIsReportedAndKeepsTheWeights) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  table.Reconcile({job});
+  const std::shared_ptr<ParameterShard> shard = *table.Find(5);
+  ASSERT_TRUE(PushAll(shard.get(), job.plan(), 0).ok());
+  v1::Assignment later = job;
+  later.mutable_plan()->set_generation(2);
+  const std::vector<v1::ReportRequest> reports = table.Reconcile({later});
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].generation(), 2u);
+  EXPECT_TRUE(reports[0].report(0).has_ready());
+  EXPECT_EQ(*table.Find(5), shard);
+  EXPECT_EQ(PushAll(shard.get(), job.plan(), 1).code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(PushAll(shard.get(), later.plan(), 1).ok());
+  // The older one, should it come again, is superseded.
+  EXPECT_TRUE(table.Reconcile({job}).empty());
+  EXPECT_TRUE(PushAll(shard.get(), later.plan(), 2).ok());
+}
+
+TEST(ShardTableTest, LaterGenerationThatCannotBeFollowedFails) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a", "b"});
+  table.Reconcile({job});
+  v1::Assignment later = SmallJob(5, 2, {"a"});
+  later.mutable_plan()->set_generation(2);
+  EXPECT_EQ(Failure(table.Reconcile({later})).code(),
+            static_cast<int>(absl::StatusCode::kUnimplemented));
+  EXPECT_EQ(table.Find(5).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(table.MemoryBytes(), 0u);
+}
+
+TEST(ShardTableTest, AnEndedJobDoesNotGoOn) {
+  ShardTable table("a");
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  table.Reconcile({job});
+  table.Reconcile({InPhase(job, v1::Assignment::HOLD)});
+  v1::Assignment later = job;
+  later.mutable_plan()->set_generation(2);
+  EXPECT_EQ(Failure(table.Reconcile({later})).code(),
+            static_cast<int>(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST(ShardTableTest, MayBeAskedByOthersDuringReconcile) {
+  ShardTable table("a");
+  std::atomic<bool> done{false};
+  std::thread reader([&table, &done] {
+    while (!done) {
+      table.MemoryBytes();
+      const absl::StatusOr<std::shared_ptr<ParameterShard>> shard = table.Find(5);
+      if (shard.ok()) {
+        EXPECT_EQ((*shard)->ReadWeights().size(), 4u);
+      }
+      std::this_thread::yield();
+    }
+  });
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  for (int round = 0; round < 50; ++round) {
+    table.Reconcile({job});
+    table.Reconcile({InPhase(job, v1::Assignment::HOLD)});
+    table.Reconcile({});
+  }
+  done = true;
+  reader.join();
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,46 @@
+#include "tests/testing/parameter_server.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/parameter_service.h"
+
+namespace sangam {
+
+ParameterServer::ParameterServer(const ParameterService::Options& options, ShardFinder find_shard)
+    : service_(options, std::move(find_shard)) {}
+
+std::unique_ptr<ParameterServer> ParameterServer::Start(const ParameterService::Options& options,
+                                                        ShardFinder find_shard, int port) {
+  std::unique_ptr<ParameterServer> server(new ParameterServer(options, std::move(find_shard)));
+  grpc::ServerBuilder builder;
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
+                           &server->port_);
+  server->service_.Register(&builder);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || server->port_ == 0) return nullptr;
+  server->service_.Start();
+  return server;
+}
+
+ParameterServer::~ParameterServer() {
+  if (server_ == nullptr) return;
+  service_.EndCalls();
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  service_.Stop();
+  // Before the service and its queues, which it uses.
+  server_.reset();
+}
+
+std::string ParameterServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+}  // namespace sangam

@@ -1,0 +1,107 @@
+#include "tests/testing/worker_job.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/model/job_check.h"
+#include "common/model/model_layout.h"
+#include "common/plan/batch_cut.h"
+#include "common/plan/page_map.h"
+#include "google/protobuf/text_format.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "tests/testing/idx_files.h"
+#include "tests/testing/subprocess.h"
+
+namespace sangam::testing {
+namespace {
+
+constexpr int kClasses = 5;
+constexpr int kSide = 6;
+constexpr uint64_t kPageElements = 100;
+
+std::string JobText(const WorkerJob& job) {
+  return absl::StrCat(
+      "name: \"small\" seed: 11\n", "model {\n  input_shape: [1, 6, 6]\n",
+      "  block { name: \"flat\" layer { flatten {} } }\n",
+      "  block { name: \"hidden\" layer { linear { out_features: 12 } } layer { relu {} }\n",
+      "          layer { dropout { rate: ", job.dropout, " } } }\n",
+      "  block { name: \"middle\" layer { linear { out_features: 9 } } layer { gelu {} } }\n",
+      "  block { name: \"bend\" layer { tanh {} } }\n",
+      "  block { name: \"out\" layer { linear { out_features: 5 } } }\n}\n",
+      "loss { softmax_cross_entropy {} }\n",
+      "data { idx { train_images: \"train-images\" train_labels: \"train-labels\" ",
+      "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.4 stddev: 0.3 }\n",
+      "optimizer { learning_rate: 0.3 sgd {} }\n", "batch { size: ", job.batch,
+      " micro_batches: ", job.micro_batches, " shares: ", job.shares, " }\n",
+      "epochs: ", job.epochs, "\nevaluation { every_epochs: ", job.every_epochs, " }\n",
+      "resources { workers: ", job.workers, " servers: 2 }\n");
+}
+
+}  // namespace
+
+void WriteData(const WorkerJob& job, const std::string& folder) {
+  const ImageSet train = MakeImages(1, static_cast<int>(job.train_samples), kSide, kSide, kClasses);
+  const ImageSet test = MakeImages(2, static_cast<int>(job.test_samples), kSide, kSide, kClasses);
+  WriteFile(absl::StrCat(folder, "/train-images"), IdxImages(train));
+  WriteFile(absl::StrCat(folder, "/train-labels"), IdxLabels(train));
+  WriteFile(absl::StrCat(folder, "/test-images"), IdxImages(test));
+  WriteFile(absl::StrCat(folder, "/test-labels"), IdxLabels(test));
+}
+
+v1::Assignment MakeAssignment(const WorkerJob& job, v1::Assignment::Phase phase) {
+  v1::JobSpec given;
+  SANGAM_CHECK(google::protobuf::TextFormat::ParseFromString(JobText(job), &given));
+  SANGAM_CHECK(CheckJobSpec(given).empty());
+  v1::Assignment assignment;
+  assignment.set_phase(phase);
+  *assignment.mutable_spec() = ResolveDefaults(given);
+  v1::Plan* plan = assignment.mutable_plan();
+  plan->set_job(job.job);
+  plan->set_generation(job.generation);
+  plan->set_page_elements(kPageElements);
+  plan->set_micro_batches(job.micro_batches);
+  plan->set_shares(job.shares);
+  const auto layout = BuildModelLayout(given.model());
+  SANGAM_CHECK(layout.ok());
+  *plan->mutable_layout() = *layout;
+  plan->set_schema_hash(SchemaHash(assignment.spec(), *layout));
+  plan->add_stage()->set_block_count(static_cast<uint32_t>(layout->block_size()));
+  for (uint32_t s = 0; s < 2; ++s) {
+    v1::ServerPlan* server = plan->add_server();
+    server->set_name(absl::StrCat("s", s));
+    server->set_incarnation(1);
+    server->set_address(absl::StrCat("127.0.0.1:", 7070 + s));
+  }
+  uint32_t turn = 0;
+  for (const v1::SegmentLayout& segment : layout->segment()) {
+    v1::SegmentPages* pages = plan->add_segment_pages();
+    const uint64_t count = NumPages(segment.element_count(), kPageElements);
+    for (uint64_t p = 0; p < count; ++p) pages->add_server(turn++ % 2);
+  }
+  for (uint32_t w = 0; w < job.workers; ++w) {
+    const IndexRange part = EvenPart(job.shares, job.workers, w);
+    v1::WorkerPlan* worker = plan->add_worker();
+    worker->set_name(absl::StrCat("w", w));
+    worker->set_incarnation(1);
+    worker->mutable_shares()->set_begin(static_cast<uint32_t>(part.begin));
+    worker->mutable_shares()->set_end(static_cast<uint32_t>(part.end));
+  }
+  uint32_t part = 0;
+  const uint32_t parts = std::min(job.workers, job.shares);
+  for (v1::WorkerPlan& worker : *plan->mutable_worker()) {
+    if (worker.shares().begin() == worker.shares().end()) continue;
+    worker.set_evaluation_part(part++);
+    worker.set_evaluation_parts(parts);
+  }
+  if (phase == v1::Assignment::RUN) {
+    assignment.set_steps_per_epoch(job.steps_per_epoch());
+    assignment.set_steps_total(uint64_t{job.epochs} * job.steps_per_epoch());
+  }
+  return assignment;
+}
+
+}  // namespace sangam::testing

@@ -1,0 +1,39 @@
+#ifndef SANGAM_TESTS_TESTING_WORKER_JOB_H_
+#define SANGAM_TESTS_TESTING_WORKER_JOB_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam::testing {
+
+// A small job over 6 x 6 images of 5 classes: blocks with and without parameters, of several pages.
+struct WorkerJob {
+  uint32_t batch = 20;
+  uint32_t micro_batches = 8;
+  uint32_t shares = 8;
+  uint32_t workers = 1;
+  uint32_t train_samples = 70;  // the last of four batches has 10
+  uint32_t test_samples = 23;
+  uint32_t epochs = 2;
+  uint32_t every_epochs = 1;
+  float dropout = 0;
+  uint64_t job = 3;
+  uint64_t generation = 1;
+
+  uint32_t steps_per_epoch() const { return (train_samples + batch - 1) / batch; }
+};
+
+// Writes the job's four IDX files to `folder`: train-images, train-labels, test-images,
+// test-labels.
+void WriteData(const WorkerJob& job, const std::string& folder);
+
+// The assignment as the coordinator would make it; workers are called "w0", "w1", ..., all of
+// incarnation 1, and there are two servers.
+v1::Assignment MakeAssignment(const WorkerJob& job, v1::Assignment::Phase phase);
+
+}  // namespace sangam::testing
+
+#endif  // SANGAM_TESTS_TESTING_WORKER_JOB_H_

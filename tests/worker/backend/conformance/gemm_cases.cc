@@ -1,0 +1,160 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/device_matrix.h"
+#include "tests/worker/backend/conformance/op_cases.h"
+#include "worker/backend/backend.h"
+
+namespace sangam::testing {
+namespace {
+
+// Half the distance between 1 and the next float: the relative error of one rounding.
+constexpr double kEpsilon = 0x1p-24;
+
+struct GemmShape {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+};
+
+std::string Name(const GemmShape& s) {
+  return absl::StrCat(s.m, "x", s.n, "x", s.k, s.transpose_a ? "_T" : "_N",
+                      s.transpose_b ? "T" : "N");
+}
+
+// The operands of a product on the host, and the product as the reference has it.
+struct Example {
+  std::vector<float> a, b, c, bias;
+
+  explicit Example(const GemmShape& s)
+      : a(RandomFloats(s.m * s.k, 1)),
+        b(RandomFloats(s.k * s.n, 2)),
+        c(RandomFloats(s.m * s.n, 3)),
+        bias(RandomFloats(s.n, 4)) {}
+
+  double A(const GemmShape& s, int64_t i, int64_t p) const {
+    return a[static_cast<size_t>(s.transpose_a ? p * s.m + i : i * s.k + p)];
+  }
+  double B(const GemmShape& s, int64_t p, int64_t j) const {
+    return b[static_cast<size_t>(s.transpose_b ? j * s.k + p : p * s.n + j)];
+  }
+};
+
+// Runs the product and gives c.
+std::vector<float> Run(Backend* backend, const GemmShape& s, const Example& example,
+                       bool accumulate, Epilogue epilogue, int64_t offset) {
+  const DeviceMatrix a(backend, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, example.a,
+                       offset);
+  const DeviceMatrix b(backend, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, example.b,
+                       2 * offset);
+  const DeviceMatrix c(backend, s.m, s.n, example.c, 3 * offset);
+  const DeviceMatrix bias(backend, 1, s.n, example.bias, offset);
+  GemmArguments arguments;
+  arguments.a = a.view();
+  arguments.transpose_a = s.transpose_a;
+  arguments.b = b.view();
+  arguments.transpose_b = s.transpose_b;
+  arguments.c = c.view();
+  arguments.accumulate = accumulate;
+  arguments.epilogue = epilogue;
+  if (epilogue != Epilogue::kNone) arguments.bias = bias.view();
+  const absl::Status status = backend->Gemm(arguments);
+  EXPECT_TRUE(status.ok()) << status;
+  return c.Read();
+}
+
+// Any order of a sum of k products errs by at most (k + 2) epsilon times the sum of their sizes
+// (the two for what is added to the product).
+void IsTheProduct(Backend* backend, const GemmShape& s, bool accumulate, Epilogue epilogue) {
+  const Example example(s);
+  const std::vector<float> c = Run(backend, s, example, accumulate, epilogue, 0);
+  ASSERT_EQ(c.size(), static_cast<size_t>(s.m * s.n));
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t j = 0; j < s.n; ++j) {
+      const auto at = static_cast<size_t>(i * s.n + j);
+      double expected = accumulate ? example.c[at] : 0.0;
+      if (epilogue != Epilogue::kNone) expected = example.bias[static_cast<size_t>(j)];
+      double size = std::abs(expected);
+      for (int64_t p = 0; p < s.k; ++p) {
+        const double term = example.A(s, i, p) * example.B(s, p, j);
+        expected += term;
+        size += std::abs(term);
+      }
+      if (epilogue == Epilogue::kBiasRelu && expected < 0) expected = 0;
+      const double tolerance = static_cast<double>(s.k + 2) * kEpsilon * size;
+      ASSERT_NEAR(c[at], expected, tolerance) << "row " << i << ", column " << j;
+    }
+  }
+}
+
+void IsTheProductInAllForms(Backend* backend, const GemmShape& s) {
+  IsTheProduct(backend, s, false, Epilogue::kNone);
+  IsTheProduct(backend, s, true, Epilogue::kNone);
+  IsTheProduct(backend, s, false, Epilogue::kBias);
+  IsTheProduct(backend, s, false, Epilogue::kBiasRelu);
+}
+
+// Equal operands give equal bits, wherever they lie in memory.
+void BitsDoNotDependOnTheAddress(Backend* backend, const GemmShape& s) {
+  const Example example(s);
+  for (const bool accumulate : {false, true}) {
+    const std::vector<float> first = Run(backend, s, example, accumulate, Epilogue::kNone, 0);
+    for (const int64_t offset : {0, 1, 3, 8}) {
+      ASSERT_EQ(Run(backend, s, example, accumulate, Epilogue::kNone, offset), first)
+          << "offset " << offset;
+    }
+  }
+}
+
+// With nothing to sum over, c is zero or stays.
+void EmptySums(Backend* backend) {
+  const GemmShape s = {3, 5, 0, false, false};
+  const Example example(s);
+  EXPECT_EQ(Run(backend, s, example, true, Epilogue::kNone, 0), example.c);
+  EXPECT_THAT(Run(backend, s, example, false, Epilogue::kNone, 0), ::testing::Each(0.0f));
+  const std::vector<float> biased = Run(backend, s, example, false, Epilogue::kBias, 0);
+  EXPECT_EQ(std::vector<float>(biased.begin() + 5, biased.begin() + 10), example.bias);
+}
+
+void NaNGoesThroughTheEpilogue(Backend* backend) {
+  const GemmShape s = {1, 2, 1, false, false};
+  Example example(s);
+  example.a = {std::nanf("")};
+  const std::vector<float> c = Run(backend, s, example, false, Epilogue::kBiasRelu, 0);
+  EXPECT_TRUE(std::isnan(c[0]) && std::isnan(c[1]));
+}
+
+}  // namespace
+
+std::vector<OpCase> GemmCases() {
+  std::vector<OpCase> cases = {
+      {"GemmEmptySums", EmptySums},
+      {"GemmNaNGoesThroughTheEpilogue", NaNGoesThroughTheEpilogue},
+  };
+  // No, one, odd and even sizes, around the widths of vectors and tiles.
+  const std::vector<std::vector<int64_t>> sizes = {
+      {0, 4, 3},    {4, 0, 3},      {1, 1, 1},      {1, 10, 784},   {3, 5, 7},       {7, 1, 33},
+      {31, 33, 29}, {32, 64, 96},   {33, 17, 65},   {65, 129, 31},  {5, 512, 3},     {100, 10, 500},
+      {17, 512, 1}, {64, 512, 300}, {256, 256, 40}, {512, 48, 257}, {20, 1024, 600},
+  };
+  for (const auto& size : sizes) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        const GemmShape s = {size[0], size[1], size[2], transpose_a, transpose_b};
+        cases.push_back({absl::StrCat("Gemm_", Name(s)),
+                         [s](Backend* backend) { IsTheProductInAllForms(backend, s); }});
+        if (s.m * s.n == 0) continue;
+        cases.push_back({absl::StrCat("GemmBitsDoNotDependOnTheAddress_", Name(s)),
+                         [s](Backend* backend) { BitsDoNotDependOnTheAddress(backend, s); }});
+      }
+    }
+  }
+  return cases;
+}
+
+}  // namespace sangam::testing

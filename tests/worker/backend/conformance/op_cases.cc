@@ -1,0 +1,82 @@
+#include "tests/worker/backend/conformance/op_cases.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/device_matrix.h"
+#include "worker/backend/backend.h"
+
+namespace sangam::testing {
+namespace {
+
+using ::testing::Each;
+
+void FreshMemoryIsZero(Backend* backend) {
+  const auto memory = backend->Allocate(1000);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ((*memory)->size(), 1000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>((*memory)->data()) % 64, 0u);
+  std::vector<float> values(1000, 1.0f);
+  ASSERT_TRUE(backend->Download({(*memory)->data(), 10, 100}, values.data()).ok());
+  ASSERT_TRUE(backend->Synchronize().ok());
+  EXPECT_THAT(values, Each(0.0f));
+}
+
+void NoMemoryAtAllIsAllowed(Backend* backend) {
+  const auto memory = backend->Allocate(0);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ((*memory)->size(), 0);
+}
+
+void TooMuchMemoryIsAnError(Backend* backend) {
+  const auto memory = backend->Allocate(int64_t{1} << 60);
+  EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted) << memory.status();
+}
+
+void UploadAndDownloadAreExact(Backend* backend) {
+  const std::vector<float> values = RandomFloats(7 * 33, 1);
+  DeviceMatrix matrix(backend, 7, 33);
+  ASSERT_TRUE(backend->Upload(values.data(), matrix.view()).ok());
+  ASSERT_TRUE(backend->Synchronize().ok());
+  EXPECT_EQ(matrix.Read(), values);
+}
+
+void FillWritesEveryElement(Backend* backend) {
+  DeviceMatrix matrix(backend, 5, 13);
+  ASSERT_TRUE(backend->Fill(2.5f, matrix.view()).ok());
+  EXPECT_THAT(matrix.Read(), Each(2.5f));
+}
+
+void HostMemoryNeedsNoUpload(Backend* backend) {
+  if (!backend->uses_host_memory()) return;
+  std::vector<float> host = RandomFloats(6, 1);
+  ASSERT_TRUE(backend->Fill(0.5f, {host.data(), 2, 3}).ok());
+  ASSERT_TRUE(backend->Synchronize().ok());
+  EXPECT_THAT(host, Each(0.5f));
+}
+
+}  // namespace
+
+std::vector<OpCase> MemoryCases() {
+  return {
+      {"FreshMemoryIsZero", FreshMemoryIsZero},
+      {"NoMemoryAtAllIsAllowed", NoMemoryAtAllIsAllowed},
+      {"TooMuchMemoryIsAnError", TooMuchMemoryIsAnError},
+      {"UploadAndDownloadAreExact", UploadAndDownloadAreExact},
+      {"FillWritesEveryElement", FillWritesEveryElement},
+      {"HostMemoryNeedsNoUpload", HostMemoryNeedsNoUpload},
+  };
+}
+
+std::vector<OpCase> AllOpCases() {
+  std::vector<OpCase> all;
+  for (const auto& cases : {MemoryCases(), GemmCases(), SumRowsCases(), ActivationCases(),
+                            DropoutCases(), SoftmaxCases()}) {
+    all.insert(all.end(), cases.begin(), cases.end());
+  }
+  return all;
+}
+
+}  // namespace sangam::testing

@@ -1,0 +1,86 @@
+#include "worker/layers/loss.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "proto/model.pb.h"
+#include "tests/testing/device_matrix.h"
+#include "tests/testing/reference_ops.h"
+#include "tests/worker/layers/expect_near.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/backends.h"
+
+namespace sangam {
+namespace {
+
+using testing::DeviceMatrix;
+using testing::ExpectNear;
+using testing::NumericalGradient;
+using testing::RandomFloats;
+using testing::ToDouble;
+using testing::Values;
+
+std::unique_ptr<Backend> NewBackend() { return *CreateBackend("cpu"); }
+
+std::unique_ptr<Loss> SoftmaxLoss() {
+  v1::LossSpec spec;
+  spec.mutable_softmax_cross_entropy();
+  return *Loss::Create(spec);
+}
+
+TEST(LossTest, SumsAndGradientAreTheReferences) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  const std::unique_ptr<Loss> loss = SoftmaxLoss();
+  const std::vector<float> outputs = RandomFloats(6 * 10, 1, -3, 3);
+  const std::vector<uint32_t> labels = {0, 3, 9, 9, 1, 4};
+  const DeviceMatrix device(backend.get(), 6, 10, outputs);
+  const DeviceMatrix gradient_device(backend.get(), 6, 10);
+  Matrix gradient = gradient_device.view();
+  const auto sums = loss->Compute(backend.get(), device.view(), labels.data(), &gradient);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  const testing::ReferenceLoss expected =
+      testing::SoftmaxCrossEntropy(ToDouble(outputs), labels, 10);
+  EXPECT_NEAR(sums->loss, expected.loss, 6 * 1e-6);
+  EXPECT_EQ(sums->correct, expected.correct);
+  const auto reference = [&](const Values& at) {
+    return testing::SoftmaxCrossEntropy(at, labels, 10).loss;
+  };
+  ExpectNear(gradient_device.Read(), NumericalGradient(reference, ToDouble(outputs)), 1e-6);
+
+  const auto evaluated = loss->Compute(backend.get(), device.view(), labels.data(), nullptr);
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+  EXPECT_EQ(evaluated->loss, sums->loss);
+}
+
+TEST(LossTest, NoRowsGiveNoLoss) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  const DeviceMatrix empty(backend.get(), 0, 10);
+  Matrix gradient = empty.view();
+  const auto sums = SoftmaxLoss()->Compute(backend.get(), empty.view(), nullptr, &gradient);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  EXPECT_EQ(sums->loss, 0.0);
+  EXPECT_EQ(sums->correct, 0u);
+}
+
+TEST(LossTest, LabelOutOfRangeNamesRowLabelAndClasses) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  const DeviceMatrix outputs(backend.get(), 2, 10, RandomFloats(20, 1));
+  const std::vector<uint32_t> labels = {3, 255};
+  const absl::Status status =
+      SoftmaxLoss()->Compute(backend.get(), outputs.view(), labels.data(), nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "softmax cross-entropy: label of row 1 is 255, expected one of 10 classes");
+}
+
+TEST(LossTest, UnknownLossIsRefused) {
+  const absl::Status status = Loss::Create(v1::LossSpec()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,219 @@
+#include "worker/runtime/gradient_outbox.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/plan/span.h"
+#include "common/tensor/buffer.h"
+#include "common/tensor/slices.h"
+#include "gtest/gtest.h"
+#include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
+#include "worker/runtime/parameter_link.h"
+#include "worker/runtime/segment_store.h"
+
+namespace sangam {
+namespace {
+
+// Two segments of 3 and 2 elements, one page each.
+v1::Plan MakePlan(uint32_t shares) {
+  v1::Plan plan;
+  plan.set_job(1);
+  plan.set_generation(1);
+  plan.set_page_elements(8);
+  plan.set_shares(shares);
+  plan.add_server()->set_name("s");
+  for (uint32_t s = 0; s < 2; ++s) {
+    plan.mutable_layout()->add_block()->set_segment(static_cast<int>(s));
+    v1::SegmentLayout* segment = plan.mutable_layout()->add_segment();
+    segment->set_block(s);
+    segment->set_element_count(3 - s);
+    plan.add_segment_pages()->add_server(0);
+  }
+  return plan;
+}
+
+struct Sent {
+  uint64_t step;
+  uint32_t segment;
+  ShareSpan span;
+  uint64_t samples;
+  FloatBuffer sum;
+};
+
+// Keeps what it is given, as a link does until the answer has come.
+class KeepingLink : public ParameterLink {
+ public:
+  absl::Status Start(const std::vector<uint32_t>&, uint64_t, WeightsReceiver*) override {
+    return absl::OkStatus();
+  }
+  absl::Status PushGradient(uint64_t step, uint32_t segment, ShareSpan span, uint64_t samples,
+                            const FloatBuffer& sum) override {
+    MutexLock lock(&mutex_);
+    if (!answer_.ok()) return answer_;
+    sent_.push_back({step, segment, span, samples, sum});
+    return absl::OkStatus();
+  }
+  absl::Status Close(absl::Duration) override { return absl::OkStatus(); }
+
+  std::vector<Sent> TakeSent() {
+    MutexLock lock(&mutex_);
+    return std::exchange(sent_, {});
+  }
+  void Refuse(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    answer_ = status;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<Sent> sent_ ABSL_GUARDED_BY(mutex_);
+  absl::Status answer_ ABSL_GUARDED_BY(mutex_);
+};
+
+class GradientOutboxTest : public ::testing::Test {
+ protected:
+  void Make(ShareSpan mine, uint32_t shares, uint32_t lanes) {
+    plan_ = MakePlan(shares);
+    outbox_ = GradientOutbox::Create(plan_, mine, lanes).value();
+    store_ = SegmentStore::Create(plan_, 0).value();
+    Land(0);
+  }
+  // The weights of `step` come for both segments.
+  void Land(uint64_t step) {
+    for (uint32_t s = 0; s < 2; ++s) {
+      v1::FrameHeader header;
+      header.set_job(1);
+      header.set_generation(1);
+      header.set_kind(v1::FRAME_KIND_WEIGHTS);
+      header.set_encoding(v1::ENCODING_FP32);
+      header.set_segment(s);
+      header.set_element_count(3 - s);
+      header.set_step(step);
+      const FloatBuffer weights = FloatBuffer::Allocate(3 - s).value();
+      ASSERT_TRUE(store_->OnWeights(header, SlicePayload::FromFloats(weights, 0, 3 - s)).ok());
+    }
+  }
+  absl::Status Emit(uint64_t step, uint32_t segment, uint32_t share, float value) {
+    auto buffer = outbox_->Take(segment);
+    if (!buffer.ok()) return buffer.status();
+    std::fill_n(buffer->data(), buffer->size(), value);
+    return outbox_->Emit({step, segment, share, {*std::move(buffer), 2}}, store_.get(), &link_);
+  }
+
+  v1::Plan plan_;
+  std::unique_ptr<GradientOutbox> outbox_;
+  std::unique_ptr<SegmentStore> store_;
+  KeepingLink link_;
+};
+
+TEST_F(GradientOutboxTest, SendsASumTheMomentItIsComplete) {
+  Make({1, 4}, 4, 1);  // maximal spans [1,2) and [2,4)
+  ASSERT_TRUE(Emit(0, 1, 1, 1).ok());
+  std::vector<Sent> sent = link_.TakeSent();
+  ASSERT_EQ(sent.size(), 1);
+  EXPECT_EQ(sent[0].span, (ShareSpan{1, 2}));
+  EXPECT_EQ(sent[0].segment, 1);
+  EXPECT_EQ(sent[0].samples, 2);
+  ASSERT_TRUE(Emit(0, 1, 2, 10).ok());
+  EXPECT_TRUE(link_.TakeSent().empty());
+  ASSERT_TRUE(Emit(0, 1, 3, 20).ok());
+  sent = link_.TakeSent();
+  ASSERT_EQ(sent.size(), 1);
+  EXPECT_EQ(sent[0].span, (ShareSpan{2, 4}));
+  EXPECT_EQ(sent[0].samples, 4);
+  EXPECT_EQ(sent[0].sum.data()[1], 30);
+  // The other segment has sent nothing.
+  EXPECT_TRUE(store_->Await(0, 0, absl::ZeroDuration()).ok());
+}
+
+TEST_F(GradientOutboxTest, ExpectsTheNextWeightsWithTheLastSpanAndNotBefore) {
+  Make({1, 4}, 4, 1);
+  ASSERT_TRUE(Emit(0, 0, 2, 1).ok());
+  ASSERT_TRUE(Emit(0, 0, 3, 1).ok());
+  // [2,4) is out, [1,2) is not: the weights are still needed.
+  EXPECT_TRUE(store_->Await(0, 0, absl::ZeroDuration()).ok());
+  ASSERT_TRUE(Emit(0, 0, 1, 1).ok());
+  EXPECT_EQ(store_->Await(0, 0, absl::ZeroDuration()).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(GradientOutboxTest, NeverGivesOutABufferThatTheLinkHolds) {
+  Make({0, 4}, 4, 2);
+  std::vector<Sent> held;
+  for (uint64_t step = 0; step < 20; ++step) {
+    for (uint32_t share = 0; share < 4; ++share) {
+      for (const uint32_t segment : {1u, 0u}) {
+        auto buffer = outbox_->Take(segment);
+        ASSERT_TRUE(buffer.ok()) << buffer.status();
+        for (const Sent& sent : held) EXPECT_NE(sent.sum.data(), buffer->data());
+        std::fill_n(buffer->data(), buffer->size(), 1.0f);
+        ASSERT_TRUE(
+            outbox_->Emit({step, segment, share, {*std::move(buffer), 1}}, store_.get(), &link_)
+                .ok());
+      }
+    }
+    Land(step + 1);
+    // A link that lets go of the step before only now.
+    held = link_.TakeSent();
+    ASSERT_EQ(held.size(), 2);
+    EXPECT_EQ(held[0].sum.data()[0], 4);
+  }
+}
+
+TEST_F(GradientOutboxTest, ItsMemoryIsBounded) {
+  Make({0, 4}, 4, 1);
+  const uint64_t elements = 3 + 2;
+  const uint64_t buffers = GradientOutbox::MaxMemoryBytes(plan_, {0, 4}, 1) / (elements * 4);
+  EXPECT_LE(buffers, 1 + 4 + 2);
+  std::vector<FloatBuffer> held;
+  for (uint64_t i = 0; i < buffers; ++i) held.push_back(outbox_->Take(0).value());
+  EXPECT_EQ(outbox_->Take(0).status().code(), absl::StatusCode::kResourceExhausted);
+  held.pop_back();
+  EXPECT_TRUE(outbox_->Take(0).ok());
+}
+
+TEST_F(GradientOutboxTest, HandsOnTheErrorsOfMergeAndLink) {
+  Make({0, 2}, 4, 1);
+  EXPECT_EQ(Emit(0, 0, 3, 1).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(Emit(0, 0, 0, 1).ok());
+  EXPECT_EQ(Emit(0, 0, 0, 1).code(), absl::StatusCode::kAlreadyExists);
+  link_.Refuse(absl::FailedPreconditionError("closed"));
+  EXPECT_EQ(Emit(0, 0, 1, 1).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(GradientOutboxTest, LanesOnManyThreadsGiveTheSameSum) {
+  Make({0, 8}, 8, 4);
+  for (uint64_t step = 0; step < 50; ++step) {
+    std::vector<std::thread> lanes;
+    for (uint32_t lane = 0; lane < 4; ++lane) {
+      lanes.emplace_back([this, step, lane] {
+        for (uint32_t share = 2 * lane; share < 2 * lane + 2; ++share) {
+          EXPECT_TRUE(Emit(step, 1, share, 1.0f / static_cast<float>(share + 3)).ok());
+          EXPECT_TRUE(Emit(step, 0, share, 1).ok());
+        }
+      });
+    }
+    for (std::thread& lane : lanes) lane.join();
+    std::vector<float> leaf;
+    for (uint32_t share = 0; share < 8; ++share) {
+      leaf.push_back(1.0f / static_cast<float>(share + 3));
+    }
+    const float expected =
+        ((leaf[0] + leaf[1]) + (leaf[2] + leaf[3])) + ((leaf[4] + leaf[5]) + (leaf[6] + leaf[7]));
+    for (const Sent& sent : link_.TakeSent()) {
+      EXPECT_EQ(sent.span, (ShareSpan{0, 8}));
+      EXPECT_EQ(sent.samples, 16);
+      EXPECT_EQ(sent.sum.data()[0], sent.segment == 1 ? expected : 8.0f);
+    }
+    Land(step + 1);
+  }
+}
+
+}  // namespace
+}  // namespace sangam

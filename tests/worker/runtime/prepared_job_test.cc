@@ -1,0 +1,126 @@
+#include "worker/runtime/prepared_job.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/plan/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/plan.pb.h"
+#include "tests/testing/subprocess.h"
+#include "tests/testing/worker_job.h"
+#include "worker/data/data_root.h"
+
+namespace sangam {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PreparedJobTest : public ::testing::Test {
+ protected:
+  PreparedJobTest()
+      : folder_(testing::FreshFolder(absl::StrCat(
+            "prepared_job_", ::testing::UnitTest::GetInstance()->current_test_info()->name()))),
+        root_(DataRoot::Create(folder_).value()) {
+    job_.workers = 3;
+    testing::WriteData(job_, folder_);
+    assignment_ = testing::MakeAssignment(job_, v1::Assignment::PREPARE);
+    options_.data_root = &root_;
+    options_.threads = 2;
+  }
+
+  absl::StatusOr<std::unique_ptr<PreparedJob>> Prepare(uint32_t worker) {
+    return PrepareJob(assignment_, worker, options_);
+  }
+  void ExpectRefused(absl::StatusCode code, const std::string& words) {
+    const auto job = Prepare(0);
+    EXPECT_EQ(job.status().code(), code) << job.status();
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr(words));
+  }
+
+  testing::WorkerJob job_;
+  const std::string folder_;
+  const DataRoot root_;
+  v1::Assignment assignment_;
+  PrepareOptions options_;
+};
+
+TEST_F(PreparedJobTest, BuildsWhatTheWorkersPartNeeds) {
+  const auto job = Prepare(1);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)->shares, (ShareSpan{2, 5}));
+  EXPECT_EQ((*job)->blocks.size(), 5);
+  ASSERT_EQ((*job)->lanes.size(), 2);
+  EXPECT_EQ((*job)->lanes[1].states.size(), 5);
+  EXPECT_EQ((*job)->lanes[1].output_gradient->size(), 3 * 5);  // micro-batches of at most 3
+  EXPECT_EQ((*job)->evaluation_chunks, 8);                     // 23 samples in chunks of 3
+  EXPECT_EQ((*job)->cut.training_samples, 70);
+  const v1::ReadyReport facts = (*job)->Facts();
+  EXPECT_EQ(facts.train_samples(), 70);
+  EXPECT_EQ(facts.test_samples(), 23);
+  EXPECT_EQ(facts.classes(), 5);
+}
+
+TEST_F(PreparedJobTest, AWorkerWithoutSharesNeedsNothing) {
+  job_.workers = 9;
+  assignment_ = testing::MakeAssignment(job_, v1::Assignment::PREPARE);
+  options_.memory_limit = 1;
+  const auto job = Prepare(0);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE((*job)->shares.empty());
+  EXPECT_TRUE((*job)->lanes.empty());
+  EXPECT_EQ((*job)->Facts().train_samples(), 0);
+}
+
+TEST_F(PreparedJobTest, NeverEvaluatesWhenThatIsOff) {
+  assignment_.mutable_spec()->mutable_evaluation()->set_off(true);
+  EXPECT_EQ(Prepare(0).value()->evaluation_chunks, 0);
+}
+
+TEST_F(PreparedJobTest, SaysWhatNeedsHowMuchMemoryWhenThereIsTooLittle) {
+  options_.memory_limit = 20'000;
+  const auto job = Prepare(0);
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kResourceExhausted);
+  for (const char* words :
+       {"data 0.0", "weights 0.0", "gradients 0.0", "memory_limit is 0.0 MiB"}) {
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr(words));
+  }
+  options_.memory_limit = 1'000'000;
+  EXPECT_TRUE(Prepare(0).ok());
+  // Too little even for the data.
+  options_.memory_limit = 2000;
+  ExpectRefused(absl::StatusCode::kResourceExhausted, "train-images");
+}
+
+TEST_F(PreparedJobTest, RefusesAnUnknownBackend) {
+  options_.backend = "abacus";
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "abacus");
+}
+
+TEST_F(PreparedJobTest, RefusesPlansThatItCannotFollow) {
+  assignment_.mutable_plan()->add_stage();
+  ExpectRefused(absl::StatusCode::kUnimplemented, "2 stages");
+  assignment_ = testing::MakeAssignment(job_, v1::Assignment::PREPARE);
+  assignment_.mutable_plan()->set_micro_batches(21);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "plan.micro_batches: found 21");
+  assignment_ = testing::MakeAssignment(job_, v1::Assignment::PREPARE);
+  assignment_.mutable_spec()->mutable_model()->mutable_block()->RemoveLast();
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "found 5 blocks, expected 4");
+  assignment_ = testing::MakeAssignment(job_, v1::Assignment::PREPARE);
+  assignment_.mutable_plan()->mutable_layout()->mutable_block(1)->set_segment(7);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "plan.layout.block[1].segment");
+  EXPECT_EQ(Prepare(3).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(PreparedJobTest, EndsWhenCancelled) {
+  const std::atomic<bool> cancelled{true};
+  options_.cancelled = &cancelled;
+  ExpectRefused(absl::StatusCode::kCancelled, "cancelled");
+}
+
+}  // namespace
+}  // namespace sangam

@@ -1,0 +1,342 @@
+#include "worker/runtime/trainer.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/plan/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+#include "tests/testing/fake_parameter_link.h"
+#include "tests/testing/recording_sink.h"
+#include "tests/testing/subprocess.h"
+#include "tests/testing/worker_job.h"
+#include "worker/data/data_root.h"
+#include "worker/runtime/prepared_job.h"
+
+namespace sangam {
+namespace {
+
+using testing::FakeParameterServer;
+using ::testing::HasSubstr;
+using testing::WorkerJob;
+
+// Everything that a job gives, bit for bit.
+struct Outcome {
+  std::vector<std::vector<float>> weights;
+  std::map<std::pair<uint64_t, uint32_t>, std::pair<double, uint64_t>> losses;  // by step, share
+  // By step, chunk: samples, correct, loss.
+  std::map<std::pair<uint64_t, uint32_t>, std::tuple<uint64_t, uint64_t, double>> scores;
+
+  bool operator==(const Outcome& other) const {
+    return weights == other.weights && losses == other.losses && scores == other.scores;
+  }
+};
+
+// One worker of a job.
+struct Worker {
+  std::unique_ptr<PreparedJob> job;
+  testing::RecordingSink sink;
+  std::unique_ptr<Trainer> trainer;
+};
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest()
+      : folder_(testing::FreshFolder(absl::StrCat(
+            "trainer_", ::testing::UnitTest::GetInstance()->current_test_info()->name()))),
+        root_(DataRoot::Create(folder_).value()) {
+    options_.stall_limit = absl::Seconds(60);
+  }
+
+  // Prepares every worker that computes.
+  void Prepare(const WorkerJob& job, uint32_t threads) {
+    testing::WriteData(job, folder_);
+    const v1::Assignment assignment = testing::MakeAssignment(job, v1::Assignment::RUN);
+    server_ = std::make_unique<FakeParameterServer>(assignment.spec(), assignment.plan());
+    workers_.clear();
+    for (uint32_t w = 0; w < job.workers; ++w) {
+      PrepareOptions prepare;
+      prepare.data_root = &root_;
+      prepare.threads = threads;
+      auto prepared = PrepareJob(assignment, w, prepare);
+      ASSERT_TRUE(prepared.ok()) << prepared.status();
+      if ((*prepared)->lanes.empty()) continue;
+      auto worker = std::make_unique<Worker>();
+      worker->job = *std::move(prepared);
+      auto trainer = Trainer::Create(worker->job.get(), assignment, options_, &worker->sink);
+      ASSERT_TRUE(trainer.ok()) << trainer.status();
+      worker->trainer = *std::move(trainer);
+      workers_.push_back(std::move(worker));
+    }
+  }
+
+  // Runs all workers at once; their statuses.
+  std::vector<absl::Status> RunAll() {
+    std::vector<absl::Status> statuses(workers_.size());
+    std::vector<std::thread> threads;
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      threads.emplace_back([&, w] { statuses[w] = workers_[w]->trainer->Run(server_->Factory()); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+  Outcome Collect() {
+    Outcome outcome;
+    outcome.weights = server_->weights();
+    for (const auto& worker : workers_) {
+      for (const auto& entry : worker->sink.entries()) Collect(entry.report, &outcome);
+    }
+    return outcome;
+  }
+
+  Outcome Train(const WorkerJob& job, uint32_t threads) {
+    Prepare(job, threads);
+    for (const absl::Status& status : RunAll()) EXPECT_TRUE(status.ok()) << status;
+    return Collect();
+  }
+
+  const std::string folder_;
+  const DataRoot root_;
+  Trainer::Options options_;
+  std::unique_ptr<FakeParameterServer> server_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+
+ private:
+  static void Collect(const v1::JobReport& report, Outcome* outcome) {
+    for (int i = 0; i < report.step().loss_sum_size(); ++i) {
+      const auto key = std::make_pair(report.step().step(),
+                                      report.step().first_share() + static_cast<uint32_t>(i));
+      EXPECT_EQ(outcome->losses.count(key), 0) << "a share was reported twice";
+      outcome->losses[key] = {report.step().loss_sum(i), report.step().samples(i)};
+    }
+    for (const v1::EvaluationChunk& chunk : report.evaluation().chunk()) {
+      const auto key = std::make_pair(report.evaluation().step(), chunk.chunk());
+      EXPECT_EQ(outcome->scores.count(key), 0) << "a chunk was scored twice";
+      outcome->scores[key] = {chunk.samples(), chunk.correct(), chunk.loss_sum()};
+    }
+  }
+};
+
+TEST_F(TrainerTest, OneJobOneResultForAnyNumberOfWorkersAndLanes) {
+  struct Cut {
+    uint32_t micro_batches, shares, batch, train_samples;
+    float dropout;
+  };
+  // Ragged last batches: 70 = 3 x 20 + 10; 63 = 3 x 20 + 3, fewer samples than micro-batches.
+  const std::vector<Cut> cuts = {{8, 8, 20, 70, 0},    {8, 3, 20, 70, 0.4f}, {5, 5, 20, 63, 0.4f},
+                                 {1, 1, 20, 70, 0.4f}, {7, 2, 20, 63, 0},    {20, 6, 20, 61, 0.4f}};
+  for (const Cut& cut : cuts) {
+    WorkerJob job;
+    job.micro_batches = cut.micro_batches;
+    job.shares = cut.shares;
+    job.batch = cut.batch;
+    job.train_samples = cut.train_samples;
+    job.dropout = cut.dropout;
+    const Outcome alone = Train(job, 1);
+    for (uint32_t workers = 1; workers <= 3; ++workers) {
+      for (uint32_t threads = 1; threads <= 3; ++threads) {
+        job.workers = workers;
+        EXPECT_TRUE(Train(job, threads) == alone)
+            << "M=" << cut.micro_batches << " S=" << cut.shares << " workers=" << workers
+            << " threads=" << threads;
+      }
+    }
+  }
+}
+
+TEST_F(TrainerTest, TheResultDependsOnTheSeedTheOrderAndTheDropout) {
+  WorkerJob job;
+  const Outcome plain = Train(job, 2);
+  job.dropout = 0.3f;
+  EXPECT_FALSE(Train(job, 2) == plain);
+}
+
+TEST_F(TrainerTest, ReportsEveryShareOfEveryStepAndEveryEvaluation) {
+  WorkerJob job;
+  job.workers = 2;
+  const Outcome outcome = Train(job, 2);
+  ASSERT_EQ(outcome.losses.size(), 8 * 8);  // 2 epochs of 4 steps, 8 shares
+  std::map<uint64_t, uint64_t> samples;
+  for (const auto& [key, loss] : outcome.losses) samples[key.first] += loss.second;
+  for (uint64_t step = 0; step < 8; ++step) EXPECT_EQ(samples[step], step % 4 == 3 ? 10 : 20);
+  // After each epoch: steps 4 and 8; 23 samples in chunks of 3.
+  ASSERT_EQ(outcome.scores.size(), 2 * 8);
+  std::map<uint64_t, uint64_t> scored;
+  for (const auto& [key, score] : outcome.scores) scored[key.first] += std::get<0>(score);
+  EXPECT_EQ(scored, (std::map<uint64_t, uint64_t>{{4, 23}, {8, 23}}));
+  for (const auto& worker : workers_) {
+    uint64_t next = 0;
+    for (const auto& entry : worker->sink.entries()) {
+      EXPECT_EQ(entry.job, 3);
+      EXPECT_EQ(entry.generation, 1);
+      if (!entry.report.has_step()) continue;
+      EXPECT_EQ(entry.report.step().step(), next++);
+    }
+    EXPECT_EQ(next, 8);
+  }
+}
+
+TEST_F(TrainerTest, Learns) {
+  WorkerJob job;
+  job.train_samples = 400;
+  job.epochs = 6;
+  const Outcome outcome = Train(job, 2);
+  double first = 0;
+  double last = 0;
+  for (uint32_t share = 0; share < 8; ++share) {
+    first += outcome.losses.at({0, share}).first;
+    last += outcome.losses.at({119, share}).first;
+  }
+  EXPECT_LT(last, first / 4);
+  uint64_t correct = 0;
+  for (const auto& [key, score] : outcome.scores) {
+    if (key.first == 120) correct += std::get<1>(score);
+  }
+  EXPECT_GE(correct, 20);  // of 23
+}
+
+TEST_F(TrainerTest, GradientsOfUpperBlocksLeaveBeforeLowerBlocksHaveGoneBack) {
+  WorkerJob job;
+  Train(job, 1);
+  // One worker with one lane: all shares merge to one sum for each segment and step, and the
+  // program sends it before it goes back through the block below.
+  const auto pushes = server_->pushes();
+  ASSERT_EQ(pushes.size(), 8 * 3);
+  for (size_t i = 0; i < pushes.size(); ++i) {
+    EXPECT_EQ(pushes[i].step, i / 3);
+    EXPECT_EQ(pushes[i].segment, 2 - i % 3);
+    EXPECT_EQ(pushes[i].span, (ShareSpan{0, 8}));
+    EXPECT_EQ(pushes[i].samples, pushes[i].step % 4 == 3 ? 10 : 20);
+  }
+}
+
+TEST_F(TrainerTest, SharesWithoutSamplesAreSentAsZeros) {
+  WorkerJob job;
+  job.workers = 4;
+  job.train_samples = 62;  // the last batch has 2 samples for 8 shares
+  job.epochs = 1;
+  Train(job, 1);
+  uint64_t empty = 0;
+  uint64_t samples = 0;
+  for (const auto& push : server_->pushes()) {
+    if (push.step != 3 || push.segment != 0) continue;
+    empty += push.samples == 0 ? 1 : 0;
+    samples += push.samples;
+  }
+  EXPECT_EQ(samples, 2);
+  EXPECT_GE(empty, 2);
+}
+
+TEST_F(TrainerTest, AFailedLinkEndsTheRunWithItsReason) {
+  WorkerJob job;
+  job.workers = 2;
+  Prepare(job, 2);
+  server_->FailAt(2, absl::UnavailableError("server s1 (127.0.0.1:7071) cannot be reached"));
+  for (const absl::Status& status : RunAll()) {
+    EXPECT_EQ(status, absl::UnavailableError("server s1 (127.0.0.1:7071) cannot be reached"));
+  }
+}
+
+TEST_F(TrainerTest, ALinkThatCannotBeMadeFailsTheRun) {
+  Prepare(WorkerJob(), 1);
+  const ParameterLinkFactory none = [](const v1::Plan&, uint32_t) {
+    return absl::InvalidArgumentError("address of server s0: found \"\"");
+  };
+  EXPECT_EQ(workers_[0]->trainer->Run(none),
+            absl::InvalidArgumentError("address of server s0: found \"\""));
+}
+
+TEST_F(TrainerTest, StopEndsLanesThatWaitForWeights) {
+  WorkerJob job;
+  job.epochs = 1000;
+  Prepare(job, 2);
+  server_->HoldBack(3);
+  std::thread stopper([this] {
+    EXPECT_TRUE(server_->AwaitPushOf(2));
+    workers_[0]->trainer->Stop();
+  });
+  const std::vector<absl::Status> statuses = RunAll();
+  stopper.join();
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(TrainerTest, StopEndsLanesThatCompute) {
+  WorkerJob job;
+  job.epochs = 1'000'000;
+  Prepare(job, 2);
+  std::thread stopper([this] {
+    EXPECT_TRUE(server_->AwaitPushOf(20));
+    workers_[0]->trainer->Stop();
+  });
+  const std::vector<absl::Status> statuses = RunAll();
+  stopper.join();
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(TrainerTest, StopBeforeRunCounts) {
+  Prepare(WorkerJob(), 2);
+  workers_[0]->trainer->Stop();
+  EXPECT_EQ(RunAll()[0].code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(TrainerTest, GoesOnWhenHeldUpWeightsCome) {
+  WorkerJob job;
+  const Outcome expected = Train(job, 2);
+  Prepare(job, 2);
+  server_->HoldBack(3);
+  std::thread releaser([this] {
+    EXPECT_TRUE(server_->AwaitPushOf(2));
+    server_->Release();
+  });
+  EXPECT_TRUE(RunAll()[0].ok());
+  releaser.join();
+  EXPECT_TRUE(Collect() == expected);
+}
+
+TEST_F(TrainerTest, WeightsThatStayAwayFailTheRunWithTheirName) {
+  options_.stall_limit = absl::Milliseconds(100);
+  Prepare(WorkerJob(), 2);
+  server_->HoldBack(1);
+  const absl::Status status = RunAll()[0];
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("training at step 1, AwaitWeights b1: waited"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("from server s0 (127.0.0.1:7070)"));
+}
+
+TEST_F(TrainerTest, TheLastWeightsAreAwaitedBeforeTheEnd) {
+  options_.stall_limit = absl::Milliseconds(100);
+  Prepare(WorkerJob(), 1);
+  server_->HoldBack(8);
+  EXPECT_THAT(std::string(RunAll()[0].message()), HasSubstr("finish at step 8, AwaitWeights b1"));
+}
+
+TEST_F(TrainerTest, RefusesRunsThatContradictTheData) {
+  Prepare(WorkerJob(), 1);
+  v1::Assignment run = testing::MakeAssignment(WorkerJob(), v1::Assignment::RUN);
+  testing::RecordingSink sink;
+  run.set_steps_per_epoch(5);
+  const auto wrong = Trainer::Create(workers_[0]->job.get(), run, options_, &sink);
+  EXPECT_EQ(wrong.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(wrong.status().message()), HasSubstr("steps_per_epoch: found 5"));
+  run = testing::MakeAssignment(WorkerJob(), v1::Assignment::RUN);
+  run.set_steps_total(0);
+  EXPECT_EQ(Trainer::Create(workers_[0]->job.get(), run, options_, &sink).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace sangam

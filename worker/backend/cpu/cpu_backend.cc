@@ -1,0 +1,113 @@
+#include "worker/backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/tensor/buffer.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/dropout.h"
+#include "worker/backend/cpu/elementwise.h"
+#include "worker/backend/cpu/gemm.h"
+#include "worker/backend/cpu/softmax.h"
+#include "worker/backend/views.h"
+
+namespace sangam {
+namespace {
+
+class CpuMemory : public BackendMemory {
+ public:
+  explicit CpuMemory(FloatBuffer buffer)
+      : BackendMemory(buffer.data(), static_cast<int64_t>(buffer.size())),
+        buffer_(std::move(buffer)) {}
+
+ private:
+  FloatBuffer buffer_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  absl::string_view name() const override { return "cpu"; }
+  bool uses_host_memory() const override { return true; }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+ protected:
+  absl::StatusOr<std::unique_ptr<BackendMemory>> DoAllocate(int64_t num_elements) override {
+    ASSIGN_OR_RETURN(FloatBuffer buffer, FloatBuffer::Allocate(static_cast<size_t>(num_elements)));
+    return std::make_unique<CpuMemory>(std::move(buffer));
+  }
+
+  absl::Status DoUpload(const float* host, Matrix to) override {
+    std::copy_n(host, to.size(), to.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoDownload(ConstMatrix from, float* host) override {
+    std::copy_n(from.data, from.size(), host);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoFill(float value, Matrix out) override {
+    std::fill_n(out.data, out.size(), value);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoGemm(const GemmArguments& arguments) override {
+    RETURN_IF_ERROR(gemm_.Multiply(arguments));
+    switch (arguments.epilogue) {
+      case Epilogue::kNone:
+        break;
+      case Epilogue::kBias:
+        cpu_kernels::AddBias(arguments.bias.data, arguments.c);
+        break;
+      case Epilogue::kBiasRelu:
+        cpu_kernels::AddBiasRelu(arguments.bias.data, arguments.c);
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DoSumRows(ConstMatrix in, bool accumulate, Matrix out) override {
+    cpu_kernels::SumRows(in, accumulate, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoActivate(Activation activation, ConstMatrix in, Matrix out) override {
+    cpu_kernels::Activate(activation, in, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoActivateBackward(Activation activation, ConstMatrix kept,
+                                  ConstMatrix output_gradient, Matrix input_gradient) override {
+    cpu_kernels::ActivateBackward(activation, kept.data, output_gradient, input_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoDropout(const DropoutAddress& address, float rate, ConstMatrix in,
+                         Matrix out) override {
+    cpu_kernels::Dropout(address, rate, in, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
+                                                           const uint32_t* labels,
+                                                           Matrix* gradient) override {
+    return cpu_kernels::SoftmaxCrossEntropy(logits, labels,
+                                            gradient == nullptr ? nullptr : gradient->data);
+  }
+
+ private:
+  CpuGemm gemm_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> CreateCpuBackend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace sangam

@@ -1,0 +1,79 @@
+#ifndef SANGAM_WORKER_LAYERS_LAYER_H_
+#define SANGAM_WORKER_LAYERS_LAYER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/views.h"
+#include "worker/layers/pass_context.h"
+
+namespace sangam {
+
+// What every step of a pass through one layer is given.
+struct LayerCall {
+  Backend* backend = nullptr;
+  const PassContext* context = nullptr;
+  const float* weights = nullptr;  // the block's whole segment, in the backend's memory
+};
+
+// Floats per sample that a layer wants for its own use; 0: none.
+struct LayerDemand {
+  int64_t output = 0;
+  int64_t delta = 0;
+  int64_t input_gradient = 0;
+};
+
+// What one layer keeps of one micro-batch.
+struct LayerState {
+  // Memory as demanded, times the largest number of rows; not to be used where none was demanded.
+  float* output = nullptr;
+  float* delta = nullptr;
+  float* input_gradient = nullptr;
+  // Set by Forward: what it was given.
+  ConstMatrix input;
+  // Set by BackwardInput: the gradient that BackwardWeights multiplies with. Either `delta` or what
+  // BackwardInput was given, which must then stay unchanged until BackwardWeights.
+  ConstMatrix weighted_gradient;
+};
+
+// One layer, or a layer with the activation behind it. Immutable: many lanes may share it, each
+// with its own Backend and LayerState. Matrices are [rows, size of one sample]; rows may be 0.
+//
+// Backward is in two parts, so that a pipeline schedule may send a gradient on before it computes
+// those of the weights: BackwardInput first, BackwardWeights at any later time before the next
+// Forward with the same state.
+//
+// Errors: those of Backend.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  virtual LayerDemand demand() const = 0;
+  virtual bool has_parameters() const { return false; }
+
+  // The output lies in the state, or is the input itself.
+  virtual absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
+                                              LayerState* state) const = 0;
+
+  // output_gradient: gradient of the loss sum with respect to the output. The gradient with respect
+  // to the input lies in the state, or is the output's itself; empty when it is not wanted (only
+  // layers with parameters are asked then).
+  virtual absl::StatusOr<ConstMatrix> BackwardInput(const LayerCall& call,
+                                                    ConstMatrix output_gradient,
+                                                    bool want_input_gradient,
+                                                    LayerState* state) const = 0;
+
+  // Adds the gradient of the layer's parameters to their places in `weight_gradient` (the block's
+  // whole segment), or overwrites them when `accumulate` is false.
+  virtual absl::Status BackwardWeights(const LayerCall& call, bool accumulate,
+                                       float* weight_gradient, LayerState* state) const {
+    (void)call, (void)accumulate, (void)weight_gradient, (void)state;
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_WORKER_LAYERS_LAYER_H_

@@ -1,0 +1,79 @@
+#include "worker/layers/linear.h"
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/status_macros.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/views.h"
+#include "worker/layers/layer.h"
+
+namespace sangam {
+
+LayerDemand LinearLayer::demand() const {
+  LayerDemand demand;
+  demand.output = options_.out_features;
+  demand.delta = options_.relu ? options_.out_features : 0;
+  demand.input_gradient = options_.in_features;
+  return demand;
+}
+
+ConstMatrix LinearLayer::Weight(const LayerCall& call) const {
+  return {call.weights + options_.weight_offset, options_.out_features, options_.in_features};
+}
+
+absl::StatusOr<ConstMatrix> LinearLayer::Forward(const LayerCall& call, ConstMatrix input,
+                                                 LayerState* state) const {
+  state->input = input;
+  GemmArguments product;
+  product.a = input;
+  product.b = Weight(call);
+  product.transpose_b = true;
+  product.c = {state->output, input.rows, options_.out_features};
+  if (options_.bias_offset.has_value()) {
+    product.bias = {call.weights + *options_.bias_offset, 1, options_.out_features};
+    product.epilogue = options_.relu ? Epilogue::kBiasRelu : Epilogue::kBias;
+  }
+  RETURN_IF_ERROR(call.backend->Gemm(product));
+  if (options_.relu && !options_.bias_offset.has_value()) {
+    RETURN_IF_ERROR(call.backend->Activate(Activation::kRelu, product.c, product.c));
+  }
+  return ConstMatrix(product.c);
+}
+
+absl::StatusOr<ConstMatrix> LinearLayer::BackwardInput(const LayerCall& call,
+                                                       ConstMatrix output_gradient,
+                                                       bool want_input_gradient,
+                                                       LayerState* state) const {
+  state->weighted_gradient = output_gradient;
+  if (options_.relu) {
+    const Matrix delta = {state->delta, output_gradient.rows, output_gradient.cols};
+    const ConstMatrix output(state->output, output_gradient.rows, output_gradient.cols);
+    RETURN_IF_ERROR(
+        call.backend->ActivateBackward(Activation::kRelu, output, output_gradient, delta));
+    state->weighted_gradient = delta;
+  }
+  if (!want_input_gradient) return ConstMatrix();
+  GemmArguments product;
+  product.a = state->weighted_gradient;
+  product.b = Weight(call);
+  product.c = {state->input_gradient, output_gradient.rows, options_.in_features};
+  RETURN_IF_ERROR(call.backend->Gemm(product));
+  return ConstMatrix(product.c);
+}
+
+absl::Status LinearLayer::BackwardWeights(const LayerCall& call, bool accumulate,
+                                          float* weight_gradient, LayerState* state) const {
+  GemmArguments product;
+  product.a = state->weighted_gradient;
+  product.transpose_a = true;
+  product.b = state->input;
+  product.c = {weight_gradient + options_.weight_offset, options_.out_features,
+               options_.in_features};
+  product.accumulate = accumulate;
+  RETURN_IF_ERROR(call.backend->Gemm(product));
+  if (!options_.bias_offset.has_value()) return absl::OkStatus();
+  return call.backend->SumRows(state->weighted_gradient, accumulate,
+                               {weight_gradient + *options_.bias_offset, 1, options_.out_features});
+}
+
+}  // namespace sangam

@@ -1,0 +1,119 @@
+#include "worker/runtime/job_runner.h"
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "proto/plan.pb.h"
+#include "worker/backend/backends.h"
+#include "worker/data/data_root.h"
+#include "worker/runtime/job_task.h"
+
+namespace sangam {
+namespace {
+
+TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
+  TaskOptions task;
+  task.name = options.name;
+  task.incarnation = options.incarnation;
+  task.data_root = data_root;
+  task.backend = options.backend;
+  task.threads = options.threads;
+  task.memory_limit = options.memory_limit;
+  task.make_link = options.make_link;
+  task.trainer = options.trainer;
+  return task;
+}
+
+}  // namespace
+
+JobRunner::JobRunner(const WorkerOptions& options, DataRoot data_root)
+    : data_root_(std::move(data_root)), options_(OfTasks(options, &data_root_)) {}
+
+absl::StatusOr<std::unique_ptr<JobRunner>> JobRunner::Create(const WorkerOptions& options) {
+  ASSIGN_OR_RETURN(DataRoot data_root, DataRoot::Create(options.data_root));
+  // Better now than in the middle of the first job.
+  RETURN_IF_ERROR(CreateBackend(options.backend).status());
+  return std::unique_ptr<JobRunner>(new JobRunner(options, std::move(data_root)));
+}
+
+JobRunner::~JobRunner() { Stop(); }
+
+void JobRunner::Start(ReportSink* sink) {
+  thread_ = std::thread([this, sink] { Work(sink); });
+}
+
+void JobRunner::Reconcile(const std::vector<v1::Assignment>& assignments) {
+  Assignments wanted;
+  for (const v1::Assignment& assignment : assignments) {
+    const uint64_t job = assignment.plan().job();
+    if (assignment.phase() != v1::Assignment::PREPARE &&
+        assignment.phase() != v1::Assignment::RUN) {
+      LogWarning("assignment ignored", "job=%d phase=%d", job, assignment.phase());
+      continue;
+    }
+    wanted[job] = assignment;
+  }
+  MutexLock lock(&mutex_);
+  wanted_ = std::move(wanted);
+  dirty_ = true;
+  changed_.SignalAll();
+}
+
+void JobRunner::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+    changed_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void JobRunner::Work(ReportSink* sink) {
+  for (;;) {
+    Assignments wanted;
+    {
+      MutexLock lock(&mutex_);
+      while (!dirty_ && !stopped_) changed_.WaitFor(&mutex_, absl::Hours(1));
+      if (stopped_) break;
+      dirty_ = false;
+      wanted = wanted_;
+    }
+    LetGo(wanted);
+    TakeUp(wanted, sink);
+  }
+  LetGo({});
+}
+
+void JobRunner::LetGo(const Assignments& wanted) {
+  std::vector<std::unique_ptr<JobTask>> leaving;
+  for (auto it = tasks_.begin(); it != tasks_.end();) {
+    const auto found = wanted.find(it->first);
+    if (found != wanted.end() && found->second.plan().generation() == it->second->generation()) {
+      ++it;
+      continue;
+    }
+    it->second->Stop();
+    leaving.push_back(std::move(it->second));
+    it = tasks_.erase(it);
+  }
+  // All have been told before the first is waited for.
+  leaving.clear();
+}
+
+void JobRunner::TakeUp(const Assignments& wanted, ReportSink* sink) {
+  for (const auto& [job, assignment] : wanted) {
+    std::unique_ptr<JobTask>& task = tasks_[job];
+    if (task == nullptr) task = std::make_unique<JobTask>(&options_, sink, assignment);
+    if (assignment.phase() == v1::Assignment::RUN) task->Run(assignment);
+  }
+}
+
+}  // namespace sangam
