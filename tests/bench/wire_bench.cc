@@ -344,7 +344,7 @@ int Serve(const std::string& layout, uint64_t pages) {
     ShardTable table("server-0");
     table.Reconcile({MakeAssignment(BenchJob(pages))});
     const auto server =
-        ParameterServer::Start([]{ ParameterService::Options o; o.threads = getenv("T") ? atoi(getenv("T")) : 2; return o; }(), [&table](uint64_t job) { return table.Find(job); });
+        ParameterServer::Start({}, [&table](uint64_t job) { return table.Find(job); });
     SANGAM_CHECK(server != nullptr);
     serve_until_closed(server->port());
   }

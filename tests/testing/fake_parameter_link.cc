@@ -109,8 +109,8 @@ class FakeParameterLink : public ParameterLink {
         while (queue_.empty() && !closed_ && failure_.ok()) {
           changed_.WaitFor(&mutex_, absl::Seconds(1));
         }
-        if (closed_) return;
         failure = failure_;
+        if (closed_ && failure.ok()) return;
         if (failure.ok()) {
           frame = std::move(queue_.front());
           queue_.pop_front();

@@ -157,11 +157,14 @@ absl::Status Trainer::Run(const ParameterLinkFactory& make_link) {
   if (status.ok()) status = RunLanes(link.get());
   const absl::Status closed =
       link->Close(status.ok() ? options_.close_deadline : absl::ZeroDuration());
-  // All weights have come: a server that is slow to say goodbye changes nothing.
   if (status.ok() && !closed.ok()) {
+    // All weights have come: a server that is slow to say goodbye changes nothing.
     LogWarning("link did not end in order", "job=%d generation=%d status=%s", job_->plan.job(),
                job_->plan.generation(), LogValue(closed.ToString()));
   }
+  // A push into a link that has just failed knows less than the link, whose word has come by now.
+  const absl::Status link_failure = job_->store->link_failure();
+  if (absl::IsFailedPrecondition(status) && !link_failure.ok()) return link_failure;
   return status;
 }
 
@@ -185,10 +188,7 @@ absl::Status Trainer::RunLanes(ParameterLink* link) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  const absl::Status reason = latch_.reason();
-  // A push into a link that has just failed says less than the link itself.
-  const absl::Status link_failure = job_->store->link_failure();
-  return reason.ok() || absl::IsCancelled(reason) || link_failure.ok() ? reason : link_failure;
+  return latch_.reason();
 }
 
 }  // namespace sangam

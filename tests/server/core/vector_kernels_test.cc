@@ -91,11 +91,12 @@ TEST_P(VectorKernelsTest, FindsWhatIsNotFiniteAtEveryPlace) {
 }
 
 TEST_P(VectorKernelsTest, FindsAnOverflowOfTheSum) {
-  constexpr size_t kCount = 20;
-  const std::vector<float> large(kCount, 3e38f);
-  std::vector<float> out(kCount);
-  EXPECT_FALSE(kernels().add_divide(Unaligned(large).get(), Unaligned(large).get(), 1e6f,
-                                    out.data(), kCount));
+  for (size_t count : {3, 16}) {
+    const std::vector<float> large(count, 3e38f);
+    std::vector<float> out(count);
+    EXPECT_FALSE(kernels().add_divide(Unaligned(large).get(), Unaligned(large).get(), 1e6f,
+                                      out.data(), count));
+  }
 }
 
 TEST_P(VectorKernelsTest, SgdFollowsItsFormula) {

@@ -1,5 +1,6 @@
 #include "worker/backend/cpu/dropout.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -40,6 +41,26 @@ TEST(CpuDropoutTest, IsTheDefinition) {
     Dropout(address, rate, {x.data(), kRows, kCols}, y.data());
     EXPECT_EQ(y, expected) << rate;
   }
+}
+
+// An element is kept when its number is the rate itself, and dropped when the rate is the next
+// float, which below 1/2 lies between two multiples of 2^-24.
+TEST(CpuDropoutTest, TheThresholdIsExact) {
+  const DropoutAddress address;
+  const RandomStream stream(0, RandomPurpose::kDropout, 0, 0);
+  const std::vector<float> ones(100, 1.0f);
+  std::vector<float> y(100);
+  int tried = 0;
+  for (size_t e = 0; e < ones.size(); ++e) {
+    const float number = ToUnitFloat(stream.At(e));
+    if (number >= 0.5f) continue;
+    Dropout(address, number, {ones.data(), 1, 100}, y.data());
+    EXPECT_NE(y[e], 0.0f) << e;
+    Dropout(address, std::nextafter(number, 1.0f), {ones.data(), 1, 100}, y.data());
+    EXPECT_EQ(y[e], 0.0f) << e;
+    ++tried;
+  }
+  EXPECT_GT(tried, 20);
 }
 
 }  // namespace

@@ -1,0 +1,160 @@
+#include "server/server_daemon.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/rpc/daemon_process.h"
+#include "common/rpc/host_port.h"
+#include "common/rpc/node_agent.h"
+#include "common/rpc/primary_address.h"
+#include "common/rpc/server_runner.h"
+#include "grpcpp/server_builder.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/rpc/cluster_service.h"
+#include "server/rpc/job_service.h"
+#include "server/rpc/parameter_service.h"
+#include "server/runtime/coordinator.h"
+#include "server/runtime/shard_table.h"
+#include "server/runtime/ticker.h"
+
+namespace sangam {
+namespace {
+
+constexpr absl::Duration kLeaveDeadline = absl::Seconds(3);
+constexpr absl::Duration kShutdownDeadline = absl::Seconds(2);
+
+// Several looks within a lease, so that its end is seen in time.
+absl::Duration TickPeriod(absl::Duration lease) {
+  return std::clamp(lease / 20, absl::Milliseconds(10), absl::Milliseconds(500));
+}
+
+void Send(NodeAgent* agent, v1::ReportRequest request) {
+  for (v1::JobReport& report : *request.mutable_report()) {
+    agent->Report(request.job(), request.generation(), std::move(report));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerDaemon>> ServerDaemon::Start(const ServerOptions& options,
+                                                                  const ShutdownSignal& signal) {
+  std::unique_ptr<ServerDaemon> daemon(new ServerDaemon(options));
+  RETURN_IF_ERROR(daemon->Serve());
+  if (options.hold_pages) RETURN_IF_ERROR(daemon->Join(signal));
+  return daemon;
+}
+
+ServerDaemon::ServerDaemon(const ServerOptions& options) : options_(options) {}
+
+ServerDaemon::~ServerDaemon() { Shutdown("the server could not start"); }
+
+absl::Status ServerDaemon::Serve() {
+  ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(options_.listen), "--listen");
+  if (options_.coordinate) {
+    coordinator_ = std::make_unique<Coordinator>(options_.control, &Clock::Real());
+    ticker_ = std::make_unique<Ticker>(TickPeriod(options_.control.lease),
+                                       [this] { coordinator_->Tick(); });
+    job_service_ = std::make_unique<GrpcJobService>(coordinator_.get());
+    cluster_service_ = std::make_unique<GrpcClusterService>(
+        coordinator_.get(), IsWildcard(listen.host) ? PrimaryAddress() : listen.host);
+  }
+  if (options_.hold_pages) {
+    shards_ = std::make_unique<ShardTable>(
+        options_.name, ShardTableOptions{.memory_limit = options_.memory_limit});
+    ParameterService::Options service;
+    service.threads = options_.threads;
+    parameter_service_ = std::make_unique<ParameterService>(
+        service, [this](uint64_t job) { return shards_->Find(job); });
+  }
+  ServerRunner::Options runner;
+  runner.listen = options_.listen;
+  ASSIGN_OR_RETURN(runner_,
+                   ServerRunner::Start(runner,
+                                       [this](grpc::ServerBuilder* builder) {
+                                         if (coordinator_ != nullptr) {
+                                           builder->RegisterService(job_service_.get());
+                                           builder->RegisterService(cluster_service_.get());
+                                         }
+                                         if (parameter_service_ != nullptr) {
+                                           parameter_service_->Register(builder);
+                                         }
+                                       }),
+                   "--listen");
+  if (parameter_service_ != nullptr) parameter_service_->Start();
+  return absl::OkStatus();
+}
+
+absl::Status ServerDaemon::Join(const ShutdownSignal& signal) {
+  const HostPort& bound = runner_->address();
+  NodeAgent::Options agent;
+  agent.coordinator = options_.coordinator;
+  if (agent.coordinator.empty()) {
+    agent.coordinator =
+        ToString(HostPort{IsWildcard(bound.host) ? "127.0.0.1" : bound.host, bound.port});
+  }
+  agent.start_deadline = options_.start_deadline;
+  agent.cancelled = [&signal] { return signal.requested(); };
+  v1::RegisterRequest* registration = &agent.registration;
+  registration->mutable_daemon()->set_role(v1::SERVER);
+  registration->mutable_daemon()->set_name(options_.name);
+  registration->mutable_daemon()->set_incarnation(options_.incarnation);
+  registration->set_protocol_version(kProtocolVersion);
+  registration->set_threads(options_.threads);
+  registration->set_memory_bytes(options_.memory_limit);
+  // Without a host of its own the server is where the coordinator sees it come from.
+  registration->set_address(!options_.advertise.empty() ? options_.advertise
+                            : IsWildcard(bound.host)    ? absl::StrCat(":", bound.port)
+                                                        : ToString(bound));
+  absl::StatusOr<std::unique_ptr<NodeAgent>> started = NodeAgent::Start(
+      std::move(agent), [this](const auto& assignments) { OnAssignments(assignments); });
+  if (!started.ok()) return WithContext(started.status(), "--coordinator");
+  agent_ = *std::move(started);
+  MutexLock lock(&mutex_);
+  reporting_ = agent_.get();
+  for (v1::ReportRequest& request : early_reports_) Send(reporting_, std::move(request));
+  early_reports_.clear();
+  return absl::OkStatus();
+}
+
+void ServerDaemon::OnAssignments(const std::vector<v1::Assignment>& assignments) {
+  std::vector<v1::ReportRequest> reports = shards_->Reconcile(assignments);
+  MutexLock lock(&mutex_);
+  for (v1::ReportRequest& request : reports) {
+    if (reporting_ != nullptr) {
+      Send(reporting_, std::move(request));
+    } else {
+      early_reports_.push_back(std::move(request));
+    }
+  }
+}
+
+std::string ServerDaemon::address() const { return ToString(runner_->address()); }
+
+absl::Status ServerDaemon::stopped() const {
+  return agent_ == nullptr ? absl::OkStatus() : agent_->stopped();
+}
+
+void ServerDaemon::Shutdown(const std::string& reason) {
+  if (shut_down_) return;
+  shut_down_ = true;
+  if (agent_ != nullptr) agent_->Leave(reason, kLeaveDeadline);
+  if (parameter_service_ != nullptr) parameter_service_->EndCalls();
+  if (coordinator_ != nullptr) coordinator_->Shutdown();
+  if (runner_ != nullptr) runner_->Shutdown(kShutdownDeadline);
+  if (parameter_service_ != nullptr) parameter_service_->Stop();
+  ticker_.reset();
+}
+
+}  // namespace sangam

@@ -1,0 +1,89 @@
+#ifndef SANGAM_SERVER_SERVER_DAEMON_H_
+#define SANGAM_SERVER_SERVER_DAEMON_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/rpc/daemon_process.h"
+#include "common/rpc/node_agent.h"
+#include "common/rpc/server_runner.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/rpc/cluster_service.h"
+#include "server/rpc/job_service.h"
+#include "server/rpc/parameter_service.h"
+#include "server/runtime/coordinator.h"
+#include "server/runtime/shard_table.h"
+#include "server/runtime/ticker.h"
+
+namespace sangam {
+
+struct ServerOptions {
+  bool coordinate = true;   // serve JobService and ClusterService
+  bool hold_pages = true;   // serve ParameterService and register as a server
+  std::string listen;       // "host:port"
+  std::string coordinator;  // "host:port"; empty: this process
+  std::string advertise;    // "host:port"; empty: what the coordinator sees, with the bound port
+  std::string name;
+  uint64_t incarnation = 0;
+  uint64_t memory_limit = 0;  // bytes of weights and optimizer state; 0: no limit
+  int threads = 2;            // that receive, sum and update
+  absl::Duration start_deadline = absl::Seconds(30);
+  Coordinator::Options control;
+};
+
+// The parts of one server process, wired together: from its making until Shutdown it serves.
+class ServerDaemon {
+ public:
+  // `signal`: ends a start that waits for the coordinator.
+  // Errors: InvalidArgument     a malformed address; names the flag
+  //         FailedPrecondition  cannot listen there
+  //         Cancelled           the signal came
+  //         others              as NodeAgent::Start
+  static absl::StatusOr<std::unique_ptr<ServerDaemon>> Start(const ServerOptions& options,
+                                                             const ShutdownSignal& signal);
+  ~ServerDaemon();
+
+  // Where it listens, "host:port" with the port that was chosen.
+  std::string address() const;
+
+  // OK while it can go on.
+  absl::Status stopped() const;
+
+  // Says goodbye and ends all calls, within some seconds.
+  void Shutdown(const std::string& reason);
+
+ private:
+  explicit ServerDaemon(const ServerOptions& options);
+  absl::Status Serve();
+  absl::Status Join(const ShutdownSignal& signal);
+  void OnAssignments(const std::vector<v1::Assignment>& assignments);
+
+  const ServerOptions options_;
+  // In the order of dependency: what stands lower uses what stands above.
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<Ticker> ticker_;
+  std::unique_ptr<GrpcJobService> job_service_;
+  std::unique_ptr<GrpcClusterService> cluster_service_;
+  std::unique_ptr<ShardTable> shards_;
+  std::unique_ptr<ParameterService> parameter_service_;
+  std::unique_ptr<ServerRunner> runner_;
+  std::unique_ptr<NodeAgent> agent_;
+  bool shut_down_ = false;
+
+  // Reports go through the agent, which can ask for them before Start has handed it over.
+  Mutex mutex_;
+  NodeAgent* reporting_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<v1::ReportRequest> early_reports_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_SERVER_DAEMON_H_
