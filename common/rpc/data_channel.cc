@@ -55,8 +55,7 @@ std::shared_ptr<grpc::Channel> CreateDataChannel(const std::string& address,
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-void ConfigureDataServer(uint64_t page_elements, grpc::ServerBuilder* builder) {
-  builder->SetMaxReceiveMessageSize(MaxDataMessageBytes(page_elements));
+void ConfigureDataServer(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingIntervalMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

@@ -25,8 +25,9 @@ inline constexpr uint64_t kMaxPageElements = uint64_t{1} << 28;
 std::shared_ptr<grpc::Channel> CreateDataChannel(const std::string& address,
                                                  uint64_t page_elements);
 
-// What a server that serves data streams needs; holds for all of its services.
-void ConfigureDataServer(uint64_t page_elements, grpc::ServerBuilder* builder);
+// What a server that serves data streams needs; holds for all of its services. The longest message
+// that it takes is the builder's to say, since other services have a part in it.
+void ConfigureDataServer(grpc::ServerBuilder* builder);
 
 }  // namespace sangam
 

@@ -154,6 +154,7 @@ class ParameterService::Impl {
     context_.find_shard = std::move(find_shard);
     context_.registry = &registry_;
     context_.activities = &activities_;
+    context_.max_message_bytes = static_cast<size_t>(MaxDataMessageBytes(options.page_elements));
     context_.max_waiting_frames = options.max_waiting_frames;
     context_.hello_deadline = options.hello_deadline;
     context_.stall_deadline = options.stall_deadline;
@@ -161,7 +162,7 @@ class ParameterService::Impl {
   }
 
   void Register(grpc::ServerBuilder* builder) {
-    ConfigureDataServer(options_.page_elements, builder);
+    ConfigureDataServer(builder);
     builder->RegisterService(&service_);
     for (int i = 0; i < options_.threads; ++i) {
       std::unique_ptr<grpc::ServerCompletionQueue> queue = builder->AddCompletionQueue();

@@ -29,7 +29,8 @@ class ParameterService {
   struct Options {
     // Completion queues, each with its thread; >= 1.
     int threads = 2;
-    // Of the largest page of any job; decides how long a message may be.
+    // Of the largest page of any job; decides how long a worker's message may be. (The server must
+    // let such messages through: grpc::ServerBuilder::SetMaxReceiveMessageSize.)
     uint64_t page_elements = kPageElements;
     // PushPull and ReadWeights together, at once.
     size_t max_calls = 1024;

@@ -45,6 +45,11 @@ absl::Status ParameterStream::OnMessage(const grpc::ByteBuffer& message) {
     if (phase_ == Phase::kOpen) ++progress_;
   }
   const absl::Status status = [&]() -> absl::Status {
+    if (message.Length() > context_.max_message_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
+                                                       " bytes, expected at most ",
+                                                       context_.max_message_bytes));
+    }
     ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
     ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
     return OnFrame(frame);

@@ -37,6 +37,8 @@ struct ParameterCallContext {
   // Holds one activity for each call, from before it begins until it has finished.
   ActivityCount* activities = nullptr;
 
+  // Of a worker's message.
+  size_t max_message_bytes = 0;
   // Pages whose weights may wait for one client at once.
   size_t max_waiting_frames = 65536;
   // From the beginning of a stream to its HELLO.

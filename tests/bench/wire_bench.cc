@@ -197,7 +197,7 @@ class RawServer {
   RawServer(uint64_t pages) : messages_(pages) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    ConfigureDataServer(kPageElements, &builder);
+    ConfigureDataServer(&builder);
     builder.RegisterAsyncGenericService(&service_);
     queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();

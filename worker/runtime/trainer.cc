@@ -56,8 +56,9 @@ class Trainer::Receiver : public WeightsReceiver {
     return trainer_->job_->store->OnWeights(header, elements);
   }
   void OnLinkFailed(const absl::Status& status) override {
-    trainer_->job_->store->OnLinkFailed(status);
+    // The reason before those who wait: a lane that is woken must not give one of its own.
     trainer_->End(status);
+    trainer_->job_->store->OnLinkFailed(status);
   }
 
  private:

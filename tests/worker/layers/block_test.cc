@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -20,6 +21,19 @@
 #include "tests/worker/layers/block_harness.h"
 #include "tests/worker/layers/expect_near.h"
 #include "worker/backend/backend.h"
+
+// Counts what the calling thread allocates through operator new, in our code and in libraries.
+namespace {
+thread_local int64_t allocations = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  std::abort();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t /*size*/) noexcept { std::free(memory); }
 
 namespace sangam {
 namespace {
@@ -248,6 +262,32 @@ TEST(BlockDropoutTest, EvaluationDropsNothing) {
   std::vector<float> values(x.size());
   ASSERT_TRUE(lane.backend()->Download(*y, values.data()).ok());
   EXPECT_EQ(values, x);
+}
+
+TEST(BlockMemoryTest, PassesAllocateNothing) {
+  const TestModel model(
+      "input_shape: 512 block { layer { linear { out_features: 512 } } layer { relu {} } "
+      "layer { dropout { rate: 0.5 } } layer { linear { out_features: 512 } } layer { gelu {} } "
+      "layer { linear { out_features: 10 } } layer { tanh {} } }");
+  const std::unique_ptr<Block> block = NewBlock(model);
+  const std::vector<float> weights = Weights(model);
+  BlockLane lane(*block, 32, weights);
+  const PassContext context = Context();
+  const std::vector<float> x = RandomFloats(32 * 512, 2);
+  const std::vector<float> dy = RandomFloats(32 * 10, 3);
+  std::vector<float> gradient(weights.size());
+  const auto pass = [&](int64_t rows) {
+    const auto y = block->Forward(lane.backend(), context, {x.data(), rows, 512}, weights.data(),
+                                  lane.state());
+    const auto dx = block->Backward(lane.backend(), context, {dy.data(), rows, 10}, weights.data(),
+                                    true, true, gradient.data(), lane.state());
+    ASSERT_TRUE(y.ok() && dx.ok()) << y.status() << dx.status();
+  };
+  pass(32);
+  pass(7);
+  const int64_t before = allocations;
+  for (const int64_t rows : {32, 7, 0, 1, 32}) pass(rows);
+  EXPECT_EQ(allocations - before, 0);
 }
 
 class BlockErrorsTest : public ::testing::Test {
