@@ -122,8 +122,13 @@ absl::Status Serve(const ServerOptions& options) {
   return status;
 }
 
+std::vector<char*> ParseFlags(int argc, char** argv) {
+  const BadUsageExit bad_usage;
+  return absl::ParseCommandLine(argc, argv);
+}
+
 int Main(int argc, char** argv) {
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  const std::vector<char*> rest = ParseFlags(argc, argv);
   absl::Status status = SetLogLevel(absl::GetFlag(FLAGS_log_level));
   absl::StatusOr<ServerOptions> options = OptionsFromFlags();
   if (status.ok()) status = options.status();
@@ -138,7 +143,7 @@ int Main(int argc, char** argv) {
   status = Serve(*options);
   if (status.ok()) return 0;
   std::fprintf(stderr, "sangam-server: %s\n", status.ToString().c_str());
-  return 1;
+  return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
 }  // namespace

@@ -62,13 +62,18 @@ ServerDaemon::~ServerDaemon() { Shutdown("the server could not start"); }
 
 absl::Status ServerDaemon::Serve() {
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(options_.listen), "--listen");
+  // What others call this machine.
+  std::string host = IsWildcard(listen.host) ? PrimaryAddress() : listen.host;
+  if (!options_.advertise.empty()) {
+    ASSIGN_OR_RETURN(const HostPort advertised, ParseTarget(options_.advertise), "--advertise");
+    host = advertised.host;
+  }
   if (options_.coordinate) {
     coordinator_ = std::make_unique<Coordinator>(options_.control, &Clock::Real());
     ticker_ = std::make_unique<Ticker>(TickPeriod(options_.control.lease),
                                        [this] { coordinator_->Tick(); });
     job_service_ = std::make_unique<GrpcJobService>(coordinator_.get());
-    cluster_service_ = std::make_unique<GrpcClusterService>(
-        coordinator_.get(), IsWildcard(listen.host) ? PrimaryAddress() : listen.host);
+    cluster_service_ = std::make_unique<GrpcClusterService>(coordinator_.get(), host);
   }
   if (options_.hold_pages) {
     shards_ = std::make_unique<ShardTable>(

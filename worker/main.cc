@@ -120,6 +120,11 @@ absl::Status Serve(const WorkerOptions& options) {
   return status;
 }
 
+std::vector<char*> ParseFlags(int argc, char** argv) {
+  const BadUsageExit bad_usage;
+  return absl::ParseCommandLine(argc, argv);
+}
+
 }  // namespace
 }  // namespace sangam
 
@@ -131,7 +136,7 @@ int main(int argc, char** argv) {
   }
   absl::InitializeSymbolizer(argv[0]);
   absl::InstallFailureSignalHandler(absl::FailureSignalHandlerOptions());
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  const std::vector<char*> rest = sangam::ParseFlags(argc, argv);
   absl::Status status = sangam::SetLogLevel(absl::GetFlag(FLAGS_log_level));
   if (rest.size() > 1) {
     status = absl::InvalidArgumentError(absl::StrCat("found \"", rest[1], "\", expected flags"));

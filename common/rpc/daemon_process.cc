@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -31,6 +32,8 @@ namespace sangam {
 namespace {
 
 constexpr size_t kLongestHostPart = 100;
+
+std::atomic<bool> exit_is_bad_usage{false};
 
 absl::Status WriteWhole(const std::string& path, absl::string_view text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -74,6 +77,16 @@ absl::Status WriteReadyFile(const std::string& path, absl::string_view line) {
   }
   return absl::OkStatus();
 }
+
+BadUsageExit::BadUsageExit() {
+  static const int registered = std::atexit([] {
+    if (exit_is_bad_usage.load()) _exit(2);
+  });
+  SANGAM_CHECK(registered == 0);
+  exit_is_bad_usage.store(true);
+}
+
+BadUsageExit::~BadUsageExit() { exit_is_bad_usage.store(false); }
 
 ShutdownSignal::ShutdownSignal() {
   sigemptyset(&signals_);

@@ -26,6 +26,16 @@ uint64_t NewIncarnation();
 // Errors: as the system says, with the path
 absl::Status WriteReadyFile(const std::string& path, absl::string_view line);
 
+// While one lives, std::exit ends the process with exit code 2, bad usage: Abseil leaves that way, with
+// code 1, when a flag is unknown or its value malformed.
+class BadUsageExit {
+ public:
+  BadUsageExit();
+  ~BadUsageExit();
+  BadUsageExit(const BadUsageExit&) = delete;
+  BadUsageExit& operator=(const BadUsageExit&) = delete;
+};
+
 // Takes SIGTERM and SIGINT from the moment it is made. Make it before any thread, so that the
 // threads inherit that these signals are blocked. A second signal ends the process at once, with
 // exit code 128 + its number. SIGPIPE is ignored from then on: a log that nobody reads any more must

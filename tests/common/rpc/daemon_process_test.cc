@@ -58,6 +58,22 @@ TEST(DaemonProcessTest, ReadyFileThatCannotBeWrittenIsNamed) {
   EXPECT_NE(access(absl::StrCat(folder, ".", getpid(), ".tmp").c_str(), F_OK), 0);
 }
 
+TEST(DaemonProcessDeathTest, ExitIsBadUsageOnlyWhileFlagsAreRead) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const BadUsageExit bad_usage;
+        std::exit(1);
+      },
+      ::testing::ExitedWithCode(2), "");
+  EXPECT_EXIT(
+      {
+        { const BadUsageExit bad_usage; }
+        std::exit(1);
+      },
+      ::testing::ExitedWithCode(1), "");
+}
+
 TEST(DaemonProcessTest, ASignalIsARequest) {
   for (const int number : {SIGTERM, SIGINT}) {
     ShutdownSignal shutdown;

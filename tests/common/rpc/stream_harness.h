@@ -19,6 +19,7 @@
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/server_stream.h"
 #include "common/rpc/stream_handler.h"
+#include "common/tensor/slices.h"
 #include "proto/parameter_service.grpc.pb.h"
 
 namespace sangam {
