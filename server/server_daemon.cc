@@ -35,9 +35,9 @@ namespace {
 constexpr absl::Duration kLeaveDeadline = absl::Seconds(3);
 constexpr absl::Duration kShutdownDeadline = absl::Seconds(2);
 
-// Several looks within a lease, so that its end is seen in time.
+// Many looks within a lease, so that a lost daemon is seen soon after its lease has ended.
 absl::Duration TickPeriod(absl::Duration lease) {
-  return std::clamp(lease / 20, absl::Milliseconds(10), absl::Milliseconds(500));
+  return std::clamp(lease / 100, absl::Milliseconds(5), absl::Milliseconds(100));
 }
 
 void Send(NodeAgent* agent, v1::ReportRequest request) {
