@@ -23,9 +23,9 @@ class ExportCommand : public Command {
     return {"export",
             "JOB",
             "Write a job's weights to a file.",
-            "JOB is a job's number, or its name: then the newest job of that name. The file has\n"
-            "the safetensors format; equal weights make equal files. Servers keep the weights of\n"
-            "the last few jobs that ended well.\n",
+            "JOB is a job's number, or its name: then the newest job of that name. The file\n"
+            "has the safetensors format; equal weights make equal files. Servers keep the\n"
+            "weights of the last few jobs that ended well.\n",
             {"sangam export 12 --out=model.safetensors"}};
   }
 

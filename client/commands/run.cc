@@ -61,10 +61,10 @@ class RunCommand : public Command {
     return {"run",
             "FILE",
             "Run a job on this machine, with daemons of its own.",
-            "Starts sangam-server and sangam-worker processes on the loopback interface, submits\n"
-            "the job of FILE (as 'sangam submit' reads it), shows the progress on the error\n"
-            "stream, and stops the processes when the job has ended, on Ctrl-C, or when one of\n"
-            "them fails. The result does not depend on how many there are.\n\n"
+            "Starts sangam-server and sangam-worker processes on the loopback interface,\n"
+            "submits the job of FILE (as 'sangam submit' reads it), shows the progress on the\n"
+            "error stream, and stops the processes when the job has ended, on Ctrl-C, or when\n"
+            "one of them fails. The result does not depend on how many there are.\n\n"
             "DIR then holds\n"
             "  model.safetensors  the trained weights, when the job succeeded\n"
             "  metrics.jsonl      a JSON object a line for each step and evaluation\n"
@@ -72,8 +72,8 @@ class RunCommand : public Command {
             "  logs/              of the daemons; kept when the job failed, or by --keep_logs\n"
             "and the output is one line:\n"
             "  job NAME SUCCEEDED steps=N test_accuracy=0.8912 samples_per_second=12345\n",
-            {"sangam run deploy/jobs/fashion_mnist_mlp.textproto --workers=2 "
-             "--data_root=/usr/share/datasets/fashion-mnist --out=out",
+            {"sangam run deploy/jobs/fashion_mnist_mlp.textproto --workers=2 \\\n"
+             "      --data_root=/usr/share/datasets/fashion-mnist --out=out",
              "sangam run job.textproto --data_root=data --out=out --set epochs=1 --overwrite"}};
   }
 

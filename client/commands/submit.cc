@@ -27,11 +27,11 @@ class SubmitCommand : public Command {
             "FILE",
             "Queue a job.",
             "FILE holds the job's specification, in protobuf's text format or in JSON (a name\n"
-            "that ends in .json, or a text that begins with '{'). The coordinator checks all of\n"
-            "it and lists every fault.\n\n"
-            "With --wait the command shows the progress, on the error stream, until the job has\n"
-            "ended, and its exit code tells how: 0 for a job that succeeded, else 1. Ctrl-C only\n"
-            "ends the waiting.\n",
+            "that ends in .json, or a text that begins with '{'). The coordinator checks all\n"
+            "of it and lists every fault.\n\n"
+            "With --wait the command shows the progress, on the error stream, until the job\n"
+            "has ended, and its exit code tells how: 0 for a job that succeeded, else 1.\n"
+            "Ctrl-C only ends the waiting.\n",
             {"sangam submit deploy/jobs/fashion_mnist_mlp.textproto",
              "sangam submit job.textproto --set epochs=1 --set name=short --wait",
              "sangam submit job.textproto --validate_only"}};

@@ -144,6 +144,7 @@ SANGAM_ALWAYS_INLINE void AdamWLoop(const AdamWStep& step, const float* __restri
   for (; i < count; ++i) next[i] = AdamWElement(s, weights[i], next[i], m + i, v + i);
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): an attribute cannot stand in parentheses.
 // Defines the struct SET with the loops compiled for the instruction set that TARGET names.
 #define SANGAM_KERNEL_SET(SET, TARGET)                                                           \
   struct SET {                                                                                   \
@@ -172,6 +173,7 @@ SANGAM_ALWAYS_INLINE void AdamWLoop(const AdamWStep& step, const float* __restri
       AdamWLoop(step, w, m, v, next, count);                                                     \
     }                                                                                            \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 SANGAM_KERNEL_SET(PlainSet, );
 #if defined(__x86_64__)

@@ -80,9 +80,4 @@ void CallRegistry::CheckAll(absl::Duration now) {
   for (const std::shared_ptr<ServedCall>& call : calls) call->Check(now);
 }
 
-size_t CallRegistry::size() const {
-  MutexLock lock(&mutex_);
-  return calls_.size();
-}
-
 }  // namespace sangam

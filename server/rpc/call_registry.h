@@ -50,8 +50,6 @@ class CallRegistry {
   // Lets every call Check.
   void CheckAll(absl::Duration now);
 
-  size_t size() const;
-
  private:
   struct Claimant {
     const ServedCall* call = nullptr;
@@ -59,7 +57,7 @@ class CallRegistry {
   };
 
   const size_t max_calls_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   // Shared with the calls' own operations, so that a call may be ended while it is finishing.
   std::map<const ServedCall*, std::shared_ptr<ServedCall>> calls_ ABSL_GUARDED_BY(mutex_);
   // By job and worker index.

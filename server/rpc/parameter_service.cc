@@ -191,8 +191,6 @@ class ParameterService::Impl {
     for (const auto& thread : threads_) thread->Shutdown();
   }
 
-  size_t num_calls() const { return registry_.size(); }
-
  private:
   const Options options_;
   CallRegistry registry_;
@@ -216,7 +214,5 @@ void ParameterService::Start() { impl_->Start(); }
 void ParameterService::EndCalls() { impl_->EndCalls(); }
 
 void ParameterService::Stop() { impl_->Stop(); }
-
-size_t ParameterService::num_calls() const { return impl_->num_calls(); }
 
 }  // namespace sangam

@@ -61,9 +61,6 @@ class ParameterService {
   // Waits until nothing is under way, and ends the threads.
   void Stop();
 
-  // Calls in progress.
-  size_t num_calls() const;
-
  private:
   class Impl;
   const std::unique_ptr<Impl> impl_;

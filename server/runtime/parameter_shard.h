@@ -49,8 +49,8 @@ class ParameterShard {
   // No update that begins later is sent to `sink`.
   virtual void Unsubscribe(const WeightsSink* sink) = 0;
 
-  // Adds one gradient frame: parks its slices and, when the page's tree is complete, merges, updates
-  // and sends the new weights to the subscribers, all on the calling thread.
+  // Adds one gradient frame: parks its slices and, when the page's tree is complete, merges,
+  // updates and sends the new weights to the subscribers, all on the calling thread.
   // Errors: see ParameterService.PushPull
   virtual absl::Status AddGradient(const v1::FrameHeader& header, const SlicePayload& elements) = 0;
 

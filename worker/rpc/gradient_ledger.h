@@ -64,7 +64,6 @@ class GradientLedger {
   void Clear();
 
   size_t num_unanswered() const { return unanswered_.size(); }
-  size_t num_waiting() const { return waiting_.size(); }
 
  private:
   struct Page {

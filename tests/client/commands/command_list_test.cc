@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/commands/command_fixture.h"
@@ -49,6 +51,8 @@ TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;
     EXPECT_EQ(err(), "");
     const std::string help = out();
+    for (const absl::string_view line : absl::StrSplit(help, '\n'))
+      EXPECT_LE(line.size(), 80u) << line;
     EXPECT_EQ(Run({"help", verb}), 0) << verb;
     EXPECT_EQ(out(), help);
   }

@@ -32,13 +32,13 @@ std::string Bytes(const std::string& text) { return TextFrame(text).SerializeAsS
 class ServerStreamTest : public ::testing::Test {
  protected:
   ServerStreamTest()
-      : server_([this](const std::shared_ptr<ServerStream>& stream) {
+      : server_(std::make_unique<RawStreamServer>([this](const auto& stream) {
           MutexLock lock(&mutex_);
           stream_ = stream;
           accepted_.SignalAll();
           return handler_;
-        }),
-        client_(std::make_unique<WireClient>(server_.address())) {}
+        })),
+        client_(std::make_unique<WireClient>(server_->address())) {}
 
   std::shared_ptr<ServerStream> WaitForStream() {
     MutexLock lock(&mutex_);
@@ -50,7 +50,7 @@ class ServerStreamTest : public ::testing::Test {
   CondVar accepted_;
   std::shared_ptr<ServerStream> stream_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<NotingHandler> handler_ = std::make_shared<NotingHandler>();
-  RawStreamServer server_;
+  std::unique_ptr<RawStreamServer> server_;
   std::unique_ptr<WireClient> client_;
 };
 
@@ -137,9 +137,9 @@ TEST_F(ServerStreamTest, LivesUntilItsOperationsHaveCompletedAndNoLonger) {
   EXPECT_TRUE(client_->Finish().ok());
   ASSERT_TRUE(handler_->WaitForEnd().has_value());
   // The server's end waits for its thread, and with it for the last completion.
-  std::weak_ptr<NotingHandler> weak_handler = handler_;
-  handler_.reset();
-  client_.reset();
+  server_.reset();
+  EXPECT_TRUE(weak.expired());
+  EXPECT_EQ(handler_.use_count(), 1);
 }
 
 }  // namespace

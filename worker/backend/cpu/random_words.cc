@@ -65,7 +65,7 @@ __attribute__((target("avx2"))) void RandomWordsAvx2(const RandomStream& stream,
   const __m256i high1 = _mm256_set1_epi64x(stream.high()[1]);
   const auto low = static_cast<int64_t>(first_block & 0xFFFFFFFF);
   // Two groups at a time: each one alone would wait for its own multiplications.
-  for (int b = 0; b < kRandomBlocks; b += 8) {
+  for (ptrdiff_t b = 0; b < kRandomBlocks; b += 8) {
     const __m256i block =
         _mm256_add_epi64(_mm256_set1_epi64x(low + b), _mm256_set_epi64x(3, 2, 1, 0));
     FourBlocks first = {block, block_high, high0, high1};

@@ -1,0 +1,61 @@
+#ifndef SANGAM_TESTS_SERVER_RPC_FAKE_SHARD_H_
+#define SANGAM_TESTS_SERVER_RPC_FAKE_SHARD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/tensor/buffer.h"
+#include "common/tensor/slices.h"
+#include "proto/tensor.pb.h"
+#include "server/runtime/parameter_shard.h"
+
+namespace sangam {
+
+// A shard that sends what the test publishes and notes what comes. Accepts everything. Waits are
+// bounded.
+class FakeShard : public ParameterShard {
+ public:
+  absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) override;
+  absl::Status Subscribe(const v1::FrameHeader& header,
+                         const std::shared_ptr<WeightsSink>& sink) override;
+  void Unsubscribe(const WeightsSink* sink) override;
+  absl::Status AddGradient(const v1::FrameHeader& header, const SlicePayload& elements) override;
+  std::vector<PageWeights> ReadWeights() override;
+
+  // Sends the weights to all subscribers.
+  void Publish(const PageWeights& weights);
+  // What ReadWeights answers.
+  void SetPages(std::vector<PageWeights> pages);
+
+  // Until there are exactly `count` subscribers; false: not in time.
+  bool WaitForSubscribers(size_t count);
+  bool WaitForGradients(size_t count);
+  std::vector<SlicePayload> gradients();
+  std::vector<std::shared_ptr<WeightsSink>> subscribers();
+
+ private:
+  bool Wait(const std::function<bool()>& condition);
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::shared_ptr<WeightsSink>> sinks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SlicePayload> gradients_ ABSL_GUARDED_BY(mutex_);
+  std::vector<PageWeights> pages_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Weights of a page that begins at `first_element` and consists of all of `buffer`.
+PageWeights MakePage(uint32_t segment, uint64_t first_element, uint64_t step,
+                     const FloatBuffer& buffer);
+
+// A page longer than any flow-control window: while a client does not read, what was sent before
+// it has passed and nothing behind it does.
+PageWeights MakeCork();
+
+}  // namespace sangam
+
+#endif  // SANGAM_TESTS_SERVER_RPC_FAKE_SHARD_H_
