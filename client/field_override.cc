@@ -85,6 +85,7 @@ absl::Status BadValue(absl::string_view found, absl::string_view expected) {
 
 std::string EnumNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(type.value_count()));
   for (int i = 0; i < type.value_count(); ++i) names.push_back(type.value(i)->name());
   return absl::StrJoin(names, ", ");
 }
@@ -273,6 +274,7 @@ absl::Status SetLast(const PathElement& element, absl::string_view value, Messag
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(type.field_count()));
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
   return names;
 }

@@ -25,7 +25,7 @@
 namespace sangam {
 namespace {
 
-constexpr size_t kTailBytes = 64 * 1024;
+constexpr size_t kTailBytes = size_t{64} << 10;
 
 // Closes at the end of a scope.
 class Fd {
@@ -53,7 +53,7 @@ int OpenRetrying(const std::string& path, int flags, mode_t mode = 0) {
 // Reads at most `max_bytes`.
 absl::StatusOr<std::string> ReadUpTo(int fd, size_t max_bytes, const std::string& path) {
   std::string bytes;
-  std::vector<char> buffer(64 * 1024);
+  std::vector<char> buffer(size_t{64} << 10);
   while (bytes.size() < max_bytes) {
     const ssize_t count =
         read(fd, buffer.data(), std::min(buffer.size(), max_bytes - bytes.size()));

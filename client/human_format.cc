@@ -26,7 +26,7 @@ std::string HumanDuration(absl::Duration duration) {
   const int64_t seconds = absl::ToInt64Seconds(duration);
   if (seconds < 60) return absl::StrCat(seconds, "s");
   if (seconds < 3600) return absl::StrFormat("%dm%02ds", seconds / 60, seconds % 60);
-  if (seconds < 24 * 3600) return absl::StrFormat("%dh%02dm", seconds / 3600, seconds % 3600 / 60);
+  if (seconds < 86400) return absl::StrFormat("%dh%02dm", seconds / 3600, seconds % 3600 / 60);
   return absl::StrFormat("%dd%02dh", seconds / 86400, seconds % 86400 / 3600);
 }
 

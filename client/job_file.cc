@@ -26,7 +26,7 @@
 namespace sangam {
 namespace {
 
-constexpr size_t kMaxJobFileBytes = 16 * 1024 * 1024;
+constexpr size_t kMaxJobFileBytes = size_t{16} << 20;
 // Deeper than any specification; a bound, because both parsers recurse.
 constexpr int kMaxDepth = 64;
 

@@ -19,6 +19,8 @@ namespace {
 constexpr absl::Duration kStepLinePeriod = absl::Seconds(5);
 constexpr absl::Duration kBarPeriod = absl::Milliseconds(100);
 constexpr int kDefaultWidth = 80;
+// Terminals write "^C" behind the bar; if that begins a new line, the old one cannot be erased.
+constexpr int kFreeColumns = 3;
 constexpr size_t kShortestBar = 10;
 constexpr size_t kLongestBar = 30;
 // Return to the line's beginning and erase it (ECMA-48 EL).
@@ -181,8 +183,8 @@ std::string ProgressView::Tick(absl::Duration now, int width) {
 }
 
 std::string ProgressView::Bar(absl::Duration now, int width) const {
-  // The last column stays free: writing there makes some terminals wrap.
-  const size_t room = static_cast<size_t>(std::max(2, width <= 0 ? kDefaultWidth : width) - 1);
+  const int columns = width <= 0 ? kDefaultWidth : width;
+  const auto room = static_cast<size_t>(std::max(1, columns - kFreeColumns));
   if (!step_.has_value()) {
     std::string text = absl::StrCat(StateName(state_), message_.empty() ? "" : ": ", message_, "  ",
                                     HumanDuration(now - *first_add_));

@@ -31,8 +31,8 @@ class ProgressView {
   // A line that comes from no event, such as a lost connection.
   std::string Note(absl::string_view text);
 
-  // Redraws the bar when it is due: at most ten times a second, in less than `width` columns. To be
-  // called often; nothing in the style kLines.
+  // Redraws the bar when it is due: at most ten times a second, in fewer than `width` columns. To
+  // be called often; nothing in the style kLines.
   std::string Tick(absl::Duration now, int width);
 
   // Takes the bar away; what is written next begins a line.

@@ -59,9 +59,9 @@ class ServerReader {
   absl::Status Idle() {
     RETURN_IF_ERROR(options_.check());
     if (Now() - last_page_ < options_.page_deadline) return absl::OkStatus();
-    return absl::DeadlineExceededError(absl::StrCat("server ", address_, ": nothing came for ",
-                                                    HumanDuration(options_.page_deadline),
-                                                    " after ", pages_, " pages"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "server ", address_, ": nothing came for ", HumanDuration(options_.page_deadline),
+        " after ", pages_, pages_ == 1 ? " page" : " pages"));
   }
 
   CallOutcome ReadOnce(v1::ParameterService::Stub* stub, uint64_t job, WeightsAssembly* assembly) {

@@ -16,7 +16,8 @@
 namespace sangam {
 
 std::string ExportedWeights::Summary() const {
-  return absl::StrCat(tensors, " tensors, ", HumanBytes(bytes), ", step ", step);
+  return absl::StrCat(tensors, tensors == 1 ? " tensor, " : " tensors, ", HumanBytes(bytes),
+                      ", step ", step);
 }
 
 absl::StatusOr<ExportedWeights> ExportWeights(const v1::Job& job, const std::string& path,

@@ -24,7 +24,7 @@
 namespace sangam {
 namespace {
 
-constexpr size_t kMaxPendingBytes = 64 * 1024;
+constexpr size_t kMaxPendingBytes = size_t{64} << 10;
 
 bool Exists(const std::string& path) {
   struct stat facts {};

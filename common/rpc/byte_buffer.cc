@@ -58,9 +58,9 @@ absl::StatusOr<SlicePayload> FromByteBuffer(const grpc::ByteBuffer& message) {
   if (!message.Valid()) return SlicePayload();
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (const grpc::Status status = message.Dump(slices.get()); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("message of ", message.Length(),
-                                                   " bytes: cannot be decompressed: ",
-                                                   status.error_message()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("message of ", message.Length(),
+                     " bytes: cannot be decompressed: ", status.error_message()));
   }
   std::vector<ByteSpan> pieces;
   pieces.reserve(slices->size());

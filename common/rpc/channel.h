@@ -12,13 +12,14 @@
 
 namespace sangam {
 
-// A channel of its own connection to `address` ("host:port") for control: small calls with deadlines.
-// Connects when it is first used, and again by itself, 100 ms to 2 s after a failure. Sends no pings:
-// every call has a deadline, and one that gets no answer shows a dead connection.
+// A channel of its own connection to `address` ("host:port") for control: small calls with
+// deadlines. Connects when it is first used, and again by itself, 100 ms to 2 s after a failure.
+// Sends no pings: every call has a deadline, and one that gets no answer shows a dead connection.
 // Errors: InvalidArgument  not "host:port"
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const std::string& address);
 
-// The call fails with DEADLINE_EXCEEDED when it has no answer after `timeout`. Every call needs one.
+// The call fails with DEADLINE_EXCEEDED when it has no answer after `timeout`. Every call needs
+// one.
 void SetTimeout(absl::Duration timeout, grpc::ClientContext* context);
 
 }  // namespace sangam

@@ -59,8 +59,8 @@ void ClientStream::OnRead(bool ok) {
     MutexLock lock(&mutex_);
     cancelled = cancelled_with_.has_value();
   }
-  // The next Read is posted first: gRPC puts the next message together meanwhile. It is also how the
-  // end of a cancelled call is learnt.
+  // The next Read is posted first: gRPC puts the next message together meanwhile. It is also how
+  // the end of a cancelled call is learnt.
   grpc::ByteBuffer message;
   message.Swap(&incoming_);
   io_->Read(&incoming_, read_tag_.Arm(shared_from_this()));

@@ -15,9 +15,9 @@ class CompletionTag {
   ~CompletionTag() = default;
 };
 
-// The tag of one kind of operation of `Owner`, a member of it. While an operation is pending the tag
-// holds the owner (shared, because the operation may complete after everybody else has let go), so
-// an owner lives until its last operation has completed. One operation at a time.
+// The tag of one kind of operation of `Owner`, a member of it. While an operation is pending the
+// tag holds the owner (shared, because the operation may complete after everybody else has let go),
+// so an owner lives until its last operation has completed. One operation at a time.
 template <typename Owner>
 class OperationTag final : public CompletionTag {
  public:

@@ -26,8 +26,8 @@ uint64_t NewIncarnation();
 // Errors: as the system says, with the path
 absl::Status WriteReadyFile(const std::string& path, absl::string_view line);
 
-// While one lives, std::exit ends the process with exit code 2, bad usage: Abseil leaves that way, with
-// code 1, when a flag is unknown or its value malformed.
+// While one lives, std::exit ends the process with exit code 2, bad usage: Abseil leaves that way,
+// with code 1, when a flag is unknown or its value malformed.
 class BadUsageExit {
  public:
   BadUsageExit();
@@ -38,8 +38,8 @@ class BadUsageExit {
 
 // Takes SIGTERM and SIGINT from the moment it is made. Make it before any thread, so that the
 // threads inherit that these signals are blocked. A second signal ends the process at once, with
-// exit code 128 + its number. SIGPIPE is ignored from then on: a log that nobody reads any more must
-// not end a daemon. At most one object at a time. Thread-safe.
+// exit code 128 + its number. SIGPIPE is ignored from then on: a log that nobody reads any more
+// must not end a daemon. At most one object at a time. Thread-safe.
 class ShutdownSignal {
  public:
   ShutdownSignal();

@@ -23,9 +23,8 @@ namespace {
 constexpr size_t kLongestHost = 253;  // of a name in the DNS
 
 absl::Status Fault(absl::string_view found) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("found \"", absl::CHexEscape(found.substr(0, 2 * kLongestHost)),
-                   "\", expected HOST:PORT"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "found \"", absl::CHexEscape(found.substr(0, 2 * kLongestHost)), "\", expected HOST:PORT"));
 }
 
 bool IsNameOrIpv4(absl::string_view host) {
@@ -81,10 +80,10 @@ absl::StatusOr<std::string> HostOfPeer(absl::string_view peer) {
     return Fault(peer);
   }
   // gRPC writes the address as part of a URI.
-  ASSIGN_OR_RETURN(const HostPort address,
-                   ParseHostPort(absl::StrReplaceAll(
-                       rest, {{"%5B", "["}, {"%5D", "]"}, {"%5b", "["}, {"%5d", "]"},
-                              {"%25", "%"}})));
+  ASSIGN_OR_RETURN(
+      const HostPort address,
+      ParseHostPort(absl::StrReplaceAll(
+          rest, {{"%5B", "["}, {"%5D", "]"}, {"%5b", "["}, {"%5d", "]"}, {"%25", "%"}})));
   absl::string_view host = address.host;
   absl::ConsumePrefix(&host, "::ffff:");
   return std::string(absl::StrContains(host, '.') ? host : absl::string_view(address.host));
@@ -94,6 +93,8 @@ bool IsLoopback(absl::string_view host) {
   return absl::StartsWith(host, "127.") || host == "::1" || host == "localhost";
 }
 
-bool IsWildcard(absl::string_view host) { return host.empty() || host == "0.0.0.0" || host == "::"; }
+bool IsWildcard(absl::string_view host) {
+  return host.empty() || host == "0.0.0.0" || host == "::";
+}
 
 }  // namespace sangam

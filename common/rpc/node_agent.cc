@@ -124,15 +124,16 @@ absl::Status GrpcNodeAgent::RegisterAtStart() {
   Backoff backoff({}, identity().incarnation());
   for (int tries = 1;; ++tries) {
     const absl::Duration left = options_.start_deadline - (clock.Steady() - begin);
-    const absl::Status status = Register(
-        std::max(std::min(left, options_.call_deadline), absl::Milliseconds(1)));
+    const absl::Status status =
+        Register(std::max(std::min(left, options_.call_deadline), absl::Milliseconds(1)));
     if (status.ok()) return status;
     const absl::Duration spent = clock.Steady() - begin;
     const bool name_taken = absl::IsAlreadyExists(status);
     if (absl::IsUnimplemented(status)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          options_.coordinator, " answers, but is no coordinator; is it a sangam-server that was "
-          "started with --coordinator itself?"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(options_.coordinator,
+                       " answers, but is no coordinator; is it a sangam-server that was "
+                       "started with --coordinator itself?"));
     }
     if (name_taken ? spent >= options_.name_patience : !MayRepeat(status)) return status;
     if (spent >= options_.start_deadline) {
@@ -176,8 +177,8 @@ absl::Status GrpcNodeAgent::Heartbeat(uint64_t* known_revision) {
   // Within a lease there is time for a second try when the answer to the first one is lost.
   const absl::Duration timeout =
       third + std::min(options_.call_deadline, std::max(third, absl::Milliseconds(100)));
-  RETURN_IF_ERROR(heartbeat_link_.Call(&CoordinatorLink::Stub::Heartbeat, request, timeout,
-                                       &response));
+  RETURN_IF_ERROR(
+      heartbeat_link_.Call(&CoordinatorLink::Stub::Heartbeat, request, timeout, &response));
   if (response.unchanged()) return absl::OkStatus();
   *known_revision = response.revision();
   MutexLock lock(&mutex_);
@@ -300,9 +301,7 @@ std::string GrpcNodeAgent::address() const {
 
 void GrpcNodeAgent::Leave(const std::string& reason, absl::Duration deadline) {
   const absl::Duration end = Clock::Real().Steady() + deadline;
-  const auto left = [end] {
-    return std::max(end - Clock::Real().Steady(), absl::Milliseconds(1));
-  };
+  const auto left = [end] { return std::max(end - Clock::Real().Steady(), absl::Milliseconds(1)); };
   if (!heartbeat_thread_.joinable()) return;
   {
     MutexLock lock(&mutex_);

@@ -14,8 +14,8 @@ std::string PrimaryAddress() {
   const std::string none = "127.0.0.1";
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return none;
-  // Connecting a datagram socket only chooses a route. The address is of TEST-NET-1 (RFC 5737): never
-  // a neighbour's, so the default route is taken.
+  // Connecting a datagram socket only chooses a route. The address is of TEST-NET-1 (RFC 5737):
+  // never a neighbour's, so the default route is taken.
   sockaddr_in away = {};
   away.sin_family = AF_INET;
   away.sin_port = htons(9);

@@ -5,8 +5,8 @@
 
 namespace sangam {
 
-// The IPv4 address that this machine uses towards other networks; "127.0.0.1" when it knows no other
-// network. Sends nothing.
+// The IPv4 address that this machine uses towards other networks; "127.0.0.1" when it knows no
+// other network. Sends nothing.
 std::string PrimaryAddress();
 
 }  // namespace sangam

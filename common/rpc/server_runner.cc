@@ -41,8 +41,8 @@ absl::Status CannotListen(const std::string& listen, const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat("cannot listen on ", listen, ": ", why));
 }
 
-// The one address that `host` stands for, IPv4 first. One, because of a name with several gRPC takes
-// those that are free and is content: two servers on "localhost" could share the port.
+// The one address that `host` stands for, IPv4 first. One, because of a name with several gRPC
+// takes those that are free and is content: two servers on "localhost" could share the port.
 absl::StatusOr<SocketAddress> Resolve(const HostPort& listen) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

@@ -34,8 +34,7 @@ class ServerRunner {
   //         FailedPrecondition  cannot listen there (in use, not an address of this machine, not
   //                            allowed); names the address and the system's reason
   static absl::StatusOr<std::unique_ptr<ServerRunner>> Start(
-      const Options& options,
-      const std::function<void(grpc::ServerBuilder*)>& register_services);
+      const Options& options, const std::function<void(grpc::ServerBuilder*)>& register_services);
 
   // Shuts down with a short deadline, when Shutdown was not called.
   ~ServerRunner();

@@ -13,8 +13,8 @@
 
 namespace sangam {
 
-// What each daemon must hold now. Level-triggered: the board says the whole of it, and a daemon that
-// missed some changes misses nothing by reading the last.
+// What each daemon must hold now. Level-triggered: the board says the whole of it, and a daemon
+// that missed some changes misses nothing by reading the last.
 //
 // Pure and not thread-safe. Assignments are shared and never change, so that the daemons of a job
 // share one and a reader can copy them while others go on.

@@ -41,8 +41,8 @@ std::string JobText(const v1::Job& job) {
   return absl::StrCat("job ", job.id(), " (", job.spec().name(), ")");
 }
 
-std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase,
-                                               const v1::JobSpec& spec, const v1::Plan& plan) {
+std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase, const v1::JobSpec& spec,
+                                               const v1::Plan& plan) {
   auto assignment = std::make_shared<v1::Assignment>();
   assignment->set_phase(phase);
   *assignment->mutable_spec() = spec;
@@ -88,8 +88,8 @@ absl::StatusOr<AssignmentBoard::Entry> ControlPlane::AssignmentsOf(
 absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) {
   RETURN_IF_ERROR(Renew(request.daemon(), now));
   if (request.report_size() > kMaxReports) {
-    return absl::InvalidArgumentError(absl::StrCat("report: found ", request.report_size(),
-                                                   ", expected at most ", kMaxReports));
+    return absl::InvalidArgumentError(
+        absl::StrCat("report: found ", request.report_size(), ", expected at most ", kMaxReports));
   }
   const auto is_current = [this, &request] {
     return run_.has_value() && run_->job() == request.job() &&
@@ -98,10 +98,9 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
   std::optional<PlanMember> member;
   if (is_current()) member = run_->Find(request.daemon());
   if (!member.has_value()) {
-    return absl::AbortedError(absl::StrCat("job ", request.job(), ", generation ",
-                                           request.generation(), ": ",
-                                           ToString(KeyOf(request.daemon())),
-                                           " has no part in it (any more)"));
+    return absl::AbortedError(
+        absl::StrCat("job ", request.job(), ", generation ", request.generation(), ": ",
+                     ToString(KeyOf(request.daemon())), " has no part in it (any more)"));
   }
   for (const v1::JobReport& report : request.report()) {
     // A report may end the job; what comes after it has no object.
@@ -167,8 +166,7 @@ v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
 void ControlPlane::Advance(Moment now) {
   // A process that itself stood still (suspended, starved) has not heard the signs of life of that
   // time: nobody may be called lost for it.
-  if (last_advance_.has_value() &&
-      now.steady - *last_advance_ > options_.membership.lease / 2) {
+  if (last_advance_.has_value() && now.steady - *last_advance_ > options_.membership.lease / 2) {
     members_.RenewAll(now.steady);
     Note(true, "coordinator stood still",
          {{"for", absl::FormatDuration(now.steady - *last_advance_)}});
@@ -202,8 +200,8 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
   }
 }
 
-std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(
-    std::deque<Hold>::iterator hold, absl::string_view why) {
+std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(std::deque<Hold>::iterator hold,
+                                                                   absl::string_view why) {
   for (const DaemonKey& server : hold->servers) board_.Withdraw(server, hold->job);
   jobs_.SetWeightsAvailable(hold->job, false);
   changes_.assignments = true;
@@ -275,12 +273,14 @@ absl::Status ControlPlane::MakeRoom(const v1::Plan& plan, const v1::JobSpec& spe
     const DaemonKey key{v1::SERVER, plan.server(i).name()};
     const uint64_t limit = members_.daemons().at(key).registration.memory_bytes();
     if (limit == 0) continue;
-    const uint64_t wanted = ServerElements(plan, static_cast<uint32_t>(i)) *
-                            TrainingBytesPerElement(spec.optimizer());
+    const uint64_t wanted =
+        ServerElements(plan, static_cast<uint32_t>(i)) * TrainingBytesPerElement(spec.optimizer());
     if (wanted > limit) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          ToString(key), " would hold ", wanted, " bytes of weights and optimizer state, its limit "
-          "is ", limit, "; ask for more servers (resources.servers) or raise --memory_limit"));
+          ToString(key), " would hold ", wanted,
+          " bytes of weights and optimizer state, its limit "
+          "is ",
+          limit, "; ask for more servers (resources.servers) or raise --memory_limit"));
     }
     left[key] = limit - wanted;
   }
@@ -358,9 +358,8 @@ void ControlPlane::KeepWeights() {
   holds_.push_back(std::move(kept));
   jobs_.SetWeightsAvailable(run_->job(), true);
   if (holds_.size() > options_.keep_finished_jobs) {
-    ReleaseHold(holds_.begin(),
-                absl::StrCat("the weights of ", options_.keep_finished_jobs,
-                             " younger jobs are kept"));
+    ReleaseHold(holds_.begin(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
+                                             " younger jobs are kept"));
   }
 }
 

@@ -32,9 +32,9 @@ namespace sangam {
 //
 // Life of a job: QUEUED until the scheduler finds its daemons; STARTING while they prepare (phase
 // PREPARE); RUNNING when all are ready and agree on the data (phase RUN); then SUCCEEDED, and its
-// servers keep the weights (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or one
-// of them is lost. A daemon that fails, leaves or is lost fails the job. Whatever the daemons no
-// longer have on the board they let go of.
+// servers keep the weights (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or
+// one of them is lost. A daemon that fails, leaves or is lost fails the job. Whatever the daemons
+// no longer have on the board they let go of.
 //
 // Pure and not thread-safe. Errors of the calls of daemons and users are those of the services in
 // proto/.

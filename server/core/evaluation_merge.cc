@@ -46,23 +46,22 @@ absl::Status EvaluationMerge::Check(const v1::EvaluationReport& report, const Sh
     return absl::InvalidArgumentError(absl::StrCat("expected a step of at most ", steps_total_));
   }
   if (report.chunks_total() != num_chunks_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("found ", report.chunks_total(), " chunks in all, expected ", num_chunks_,
-                     " for ", test_samples_, " samples"));
+    return absl::InvalidArgumentError(absl::StrCat("found ", report.chunks_total(),
+                                                   " chunks in all, expected ", num_chunks_,
+                                                   " for ", test_samples_, " samples"));
   }
   for (const v1::EvaluationChunk& chunk : report.chunk()) {
     if (chunk.chunk() >= num_chunks_ || share.parts == 0 ||
         chunk.chunk() % share.parts != share.part) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("found chunk ", chunk.chunk(), ", expected one below ", num_chunks_,
-                       " of part ", share.part, " of ", share.parts));
+      return absl::InvalidArgumentError(absl::StrCat("found chunk ", chunk.chunk(),
+                                                     ", expected one below ", num_chunks_,
+                                                     " of part ", share.part, " of ", share.parts));
     }
     const uint64_t expected = EvaluationChunk(test_samples_, chunk_size_, chunk.chunk()).size();
     if (chunk.samples() != expected || chunk.correct() > expected) {
-      return absl::InvalidArgumentError(absl::StrCat("found ", chunk.correct(), " correct of ",
-                                                     chunk.samples(), " samples in chunk ",
-                                                     chunk.chunk(), ", expected ", expected,
-                                                     " samples and no more correct ones"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "found ", chunk.correct(), " correct of ", chunk.samples(), " samples in chunk ",
+          chunk.chunk(), ", expected ", expected, " samples and no more correct ones"));
     }
   }
   return absl::OkStatus();

@@ -122,15 +122,16 @@ bool JobProgress::AllFinished() const {
 
 absl::Status JobProgress::CheckComplete() const {
   if (!losses_->complete()) {
-    return absl::InternalError(
-        absl::StrCat("every worker has finished, but the losses of step ", losses_->steps_done(),
-                     " of ", length_.steps_total, " have not come"));
+    return absl::InternalError(absl::StrCat("every worker has finished, but the losses of step ",
+                                            losses_->steps_done(), " of ", length_.steps_total,
+                                            " have not come"));
   }
   if (spec_.evaluation().off()) return absl::OkStatus();
   if (evaluations_->num_open() != 0 || evaluations_->last_complete() != length_.steps_total) {
     return absl::InternalError(absl::StrCat(
         "every worker has finished, but an evaluation has not come whole (expected the last one at "
-        "step ", length_.steps_total, ")"));
+        "step ",
+        length_.steps_total, ")"));
   }
   return absl::OkStatus();
 }

@@ -49,8 +49,7 @@ class JobProgress {
   // Steps that every share has been reported of now, in order.
   // Errors (also below): FailedPrecondition  not begun
   //                      otherwise as StepLosses and EvaluationMerge
-  absl::StatusOr<std::vector<v1::StepMetrics>> OnStep(uint32_t worker,
-                                                      const v1::StepReport& report,
+  absl::StatusOr<std::vector<v1::StepMetrics>> OnStep(uint32_t worker, const v1::StepReport& report,
                                                       absl::Duration now);
   absl::StatusOr<std::optional<v1::Evaluation>> OnEvaluation(uint32_t worker,
                                                              const v1::EvaluationReport& report);

@@ -29,8 +29,7 @@ bool MayComeFromPeer(int code, bool running) {
   const auto status = static_cast<absl::StatusCode>(code);
   if (status == absl::StatusCode::kUnavailable) return true;
   return running && (status == absl::StatusCode::kDeadlineExceeded ||
-                     status == absl::StatusCode::kNotFound ||
-                     status == absl::StatusCode::kAborted);
+                     status == absl::StatusCode::kNotFound || status == absl::StatusCode::kAborted);
 }
 
 }  // namespace
@@ -71,8 +70,8 @@ JobRun::Effects JobRun::OnReport(PlanMember member, const v1::JobReport& report,
       break;
   }
   if (const absl::Status status = OnTraining(member, report, now, &effects); !status.ok()) {
-    effects.outcome = Failed(absl::StrCat(NameOf(member), " sent a report that does not fit: ",
-                                          status.message()));
+    effects.outcome = Failed(
+        absl::StrCat(NameOf(member), " sent a report that does not fit: ", status.message()));
     return effects;
   }
   if (progress_.AllFinished()) {
@@ -104,9 +103,8 @@ JobRun::Effects JobRun::OnTime(absl::Duration now) const {
 
 std::string JobRun::NameOf(PlanMember member) const {
   const int index = static_cast<int>(member.index);
-  return ToString(DaemonKey{member.role, member.role == v1::WORKER
-                                             ? plan().worker(index).name()
-                                             : plan().server(index).name()});
+  return ToString(DaemonKey{member.role, member.role == v1::WORKER ? plan().worker(index).name()
+                                                                   : plan().server(index).name()});
 }
 
 void JobRun::OnReady(PlanMember member, const v1::ReadyReport& report, absl::Duration now,

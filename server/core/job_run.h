@@ -22,8 +22,8 @@ namespace sangam {
 //
 // Whose fault it is: when a server dies, the workers' links to it break, often before the server's
 // lease runs out. A report of a failure that the loss of a peer could have caused is therefore held
-// back for one lease; when a daemon of the job is lost meanwhile, that is the reason of the failure,
-// and else the report itself.
+// back for one lease; when a daemon of the job is lost meanwhile, that is the reason of the
+// failure, and else the report itself.
 //
 // Pure and not thread-safe. `now` is the time on a steady clock.
 class JobRun {

@@ -31,8 +31,8 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   const int64_t seconds = absl::ToUnixSeconds(time);
   google::protobuf::Timestamp stamp;
   stamp.set_seconds(seconds);
-  stamp.set_nanos(static_cast<int32_t>(
-      absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+  stamp.set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
   return stamp;
 }
 
@@ -59,8 +59,8 @@ absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now)
   }
   const size_t queued = Queued().size();
   if (queued >= options_.max_queued) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        queued, " jobs are queued, the limit is ", options_.max_queued, "; submit later"));
+    return absl::ResourceExhaustedError(absl::StrCat(queued, " jobs are queued, the limit is ",
+                                                     options_.max_queued, "; submit later"));
   }
   const uint64_t id = ++last_id_;
   Record record{{}, EventLog(options_.max_events), request_id};
@@ -160,8 +160,8 @@ absl::StatusOr<uint64_t> JobTable::Find(absl::string_view id_or_name) const {
 }
 
 v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
-  const uint32_t page = std::min(request.page_size() == 0 ? kDefaultPage : request.page_size(),
-                                 kLargestPage);
+  const uint32_t page =
+      std::min(request.page_size() == 0 ? kDefaultPage : request.page_size(), kLargestPage);
   v1::ListJobsResponse response;
   auto it = request.before_id() == 0 ? jobs_.end() : jobs_.lower_bound(request.before_id());
   while (it != jobs_.begin()) {

@@ -30,7 +30,8 @@ class JobTable {
  public:
   struct Options {
     size_t max_queued = 256;
-    // Ended jobs that are remembered, at least 1; those whose weights servers still hold come on top.
+    // Ended jobs that are remembered, at least 1; those whose weights servers still hold come on
+    // top.
     size_t max_ended = 256;
     // Events of a job; of the oldest ones an ended job keeps fewer, see below.
     size_t max_events = 16384;

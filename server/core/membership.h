@@ -22,8 +22,8 @@ namespace sangam {
 // Whose name it is: a name belongs to the process that registered it as long as its lease runs, so
 // that a second process started with the same name by mistake disturbs nobody. A process that is
 // started again after it was killed gets its name back when the lease of the one before has run out
-// (NodeAgent waits for that), at once when that one has left. From then on the one before is fenced:
-// whatever it still says is refused with Aborted.
+// (NodeAgent waits for that), at once when that one has left. From then on the one before is
+// fenced: whatever it still says is refused with Aborted.
 //
 // Pure and not thread-safe. `now` is the time on a steady clock and must not go back.
 class Membership {
@@ -79,7 +79,8 @@ class Membership {
   // The daemons whose lease has run out since the last call.
   std::vector<Gone> ExpireLeases(absl::Duration now);
 
-  // Every lease begins anew. For when the coordinator itself stood still: daemons could not reach it.
+  // Every lease begins anew. For when the coordinator itself stood still: daemons could not reach
+  // it.
   void RenewAll(absl::Duration now);
 
   // Lost ones included.

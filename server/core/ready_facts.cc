@@ -23,9 +23,9 @@ constexpr uint64_t kMaxSamples = uint64_t{1} << 48;
 absl::Status CheckSame(absl::string_view what, const WorkerFacts& a, uint64_t a_value,
                        const WorkerFacts& b, uint64_t b_value) {
   if (a_value == b_value) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the workers do not see the same data: ", what, ": worker ", a.worker, " found ", a_value,
-      ", worker ", b.worker, " found ", b_value));
+  return absl::InvalidArgumentError(absl::StrCat("the workers do not see the same data: ", what,
+                                                 ": worker ", a.worker, " found ", a_value,
+                                                 ", worker ", b.worker, " found ", b_value));
 }
 
 }  // namespace
@@ -60,9 +60,10 @@ absl::StatusOr<DataFacts> AgreeOnFacts(const std::vector<WorkerFacts>& workers,
     outputs *= dimension;
   }
   if (facts.classes > outputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: found ", facts.classes, " classes (1 + the largest label), expected at "
-                     "most ", outputs, ", the model's outputs"));
+    return absl::InvalidArgumentError(absl::StrCat("data: found ", facts.classes,
+                                                   " classes (1 + the largest label), expected at "
+                                                   "most ",
+                                                   outputs, ", the model's outputs"));
   }
   return facts;
 }

@@ -32,9 +32,9 @@ absl::Status CheckRegistration(const v1::RegisterRequest& request) {
   const v1::DaemonIdentity& daemon = request.daemon();
   // Before anything else: another version may mean other fields.
   if (request.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "protocol_version: the daemon speaks ", request.protocol_version(), ", the coordinator ",
-        kProtocolVersion, "; upgrade the older of both"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("protocol_version: the daemon speaks ", request.protocol_version(),
+                     ", the coordinator ", kProtocolVersion, "; upgrade the older of both"));
   }
   if (daemon.role() != v1::SERVER && daemon.role() != v1::WORKER) {
     return absl::InvalidArgumentError(

@@ -17,10 +17,9 @@ constexpr size_t kNamesShown = 8;
 
 // The daemons that hold least come first, then by name.
 std::vector<std::string> InOrderOfChoice(std::vector<CandidateDaemon> daemons) {
-  std::sort(daemons.begin(), daemons.end(),
-            [](const CandidateDaemon& a, const CandidateDaemon& b) {
-              return a.jobs_held != b.jobs_held ? a.jobs_held < b.jobs_held : a.name < b.name;
-            });
+  std::sort(daemons.begin(), daemons.end(), [](const CandidateDaemon& a, const CandidateDaemon& b) {
+    return a.jobs_held != b.jobs_held ? a.jobs_held < b.jobs_held : a.name < b.name;
+  });
   std::vector<std::string> names;
   for (CandidateDaemon& daemon : daemons) names.push_back(std::move(daemon.name));
   return names;
@@ -47,8 +46,8 @@ std::string Obstacle(const ClusterSnapshot& snapshot, const QueuedJob& job,
     return absl::StrCat("waiting for ", *snapshot.running, " to end");
   }
   std::vector<std::string> missing;
-  for (std::string text : {Missing("worker", job.workers, workers),
-                           Missing("server", job.servers, servers)}) {
+  for (std::string text :
+       {Missing("worker", job.workers, workers), Missing("server", job.servers, servers)}) {
     if (!text.empty()) missing.push_back(std::move(text));
   }
   return missing.empty() ? "" : absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
@@ -71,9 +70,9 @@ Decision Decide(const ClusterSnapshot& snapshot) {
   }
   decision.waiting.push_back({oldest.id, std::move(obstacle)});
   for (size_t i = 1; i < snapshot.queued.size(); ++i) {
-    decision.waiting.push_back({snapshot.queued[i].id,
-                                absl::StrCat("waiting behind job ", oldest.id, " (", oldest.name,
-                                             ")")});
+    decision.waiting.push_back(
+        {snapshot.queued[i].id,
+         absl::StrCat("waiting behind job ", oldest.id, " (", oldest.name, ")")});
   }
   return decision;
 }

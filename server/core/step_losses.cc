@@ -68,15 +68,13 @@ absl::Status StepLosses::Check(const v1::StepReport& report, ShareSpan shares) c
     const uint32_t share = report.first_share() + static_cast<uint32_t>(i);
     const uint64_t expected = SamplesOf(report.step(), share);
     if (report.samples(i) != expected) {
-      return absl::InvalidArgumentError(absl::StrCat("found ", report.samples(i),
-                                                     " samples in share ", share, ", expected ",
-                                                     expected));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "found ", report.samples(i), " samples in share ", share, ", expected ", expected));
     }
   }
   if (report.step() >= steps_done_ + max_open_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("step ", steps_done_, " is not complete, expected at most ", max_open_,
-                     " steps after it"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "step ", steps_done_, " is not complete, expected at most ", max_open_, " steps after it"));
   }
   return absl::OkStatus();
 }

@@ -46,8 +46,7 @@ absl::Status CallRegistry::Claim(const ServedCall* call, uint64_t job, uint32_t 
     if (claimant.call != nullptr && claimant.incarnation > incarnation) {
       return absl::AbortedError(absl::StrCat("incarnation of worker ", source, ": found ",
                                              incarnation, ", expected at least ",
-                                             claimant.incarnation,
-                                             ", which has a stream already"));
+                                             claimant.incarnation, ", which has a stream already"));
     }
     if (const auto found = calls_.find(claimant.call); found != calls_.end()) {
       replaced = found->second;

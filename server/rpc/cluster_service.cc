@@ -33,8 +33,8 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view address, absl::str
                                             absl::string_view loopback_host) {
   ASSIGN_OR_RETURN(HostPort reachable, ParseHostPort(address), "address");
   if (reachable.port == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("address: found port 0 in \"", address, "\", expected the port it listens on"));
+    return absl::InvalidArgumentError(absl::StrCat("address: found port 0 in \"", address,
+                                                   "\", expected the port it listens on"));
   }
   if (IsWildcard(reachable.host)) {
     ASSIGN_OR_RETURN(reachable.host, HostOfPeer(peer), "the daemon's own address");

@@ -13,10 +13,10 @@
 
 namespace sangam {
 
-// Where others reach a daemon that calls itself reachable at `address` and is seen as `peer`. Without
-// a host (":7071", "0.0.0.0:7071") the host is the peer's; of a daemon on the coordinator's own
-// machine only this machine would see that, so there it is `loopback_host` unless that is empty.
-// Errors: InvalidArgument  malformed address, or port 0
+// Where others reach a daemon that calls itself reachable at `address` and is seen as `peer`.
+// Without a host (":7071", "0.0.0.0:7071") the host is the peer's; of a daemon on the coordinator's
+// own machine only this machine would see that, so there it is `loopback_host` unless that is
+// empty. Errors: InvalidArgument  malformed address, or port 0
 absl::StatusOr<std::string> CompleteAddress(absl::string_view address, absl::string_view peer,
                                             absl::string_view loopback_host);
 

@@ -34,7 +34,8 @@ using RawService = v1::ParameterService::WithRawMethod_PushPull<
 // Longer than any call takes to end once the server has cancelled it.
 constexpr absl::Duration kStopDeadline = absl::Minutes(1);
 
-// Accepts the PushPull calls of one queue, one after the other. Lives until the server is shut down.
+// Accepts the PushPull calls of one queue, one after the other. Lives until the server is shut
+// down.
 class PushPullAcceptor final : public std::enable_shared_from_this<PushPullAcceptor> {
  public:
   PushPullAcceptor(const ParameterCallContext* context, RawService* service,

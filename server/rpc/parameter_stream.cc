@@ -68,9 +68,8 @@ absl::Status ParameterStream::OnFrame(const Frame& frame) {
   }
   if (!greeted) {
     if (header.kind() == v1::FRAME_KIND_HELLO) return OnHello(frame);
-    return absl::InvalidArgumentError(
-        absl::StrCat("kind: found ", KindName(header.kind()),
-                     ", expected FRAME_KIND_HELLO as the first frame"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "kind: found ", KindName(header.kind()), ", expected FRAME_KIND_HELLO as the first frame"));
   }
   RETURN_IF_ERROR(CheckSender(header));
   switch (header.kind()) {
@@ -109,9 +108,8 @@ absl::Status ParameterStream::CheckSender(const v1::FrameHeader& header) const {
         absl::StrCat("job: found ", header.job(), ", expected ", job_, " as in the HELLO"));
   }
   if (header.source() != source_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("source: found ", header.source(), ", expected ", source_,
-                     " as in the HELLO"));
+    return absl::InvalidArgumentError(absl::StrCat("source: found ", header.source(), ", expected ",
+                                                   source_, " as in the HELLO"));
   }
   return absl::OkStatus();
 }
@@ -127,8 +125,7 @@ absl::StatusOr<std::shared_ptr<ParameterShard>> ParameterStream::LockShard() con
 absl::Status ParameterStream::OnSubscribe(const Frame& frame) {
   if (frame.payload.size() > 0) {
     return absl::InvalidArgumentError(absl::StrCat("payload of SUBSCRIBE: found ",
-                                                   frame.payload.size(),
-                                                   " bytes, expected none"));
+                                                   frame.payload.size(), " bytes, expected none"));
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard, LockShard());
   return shard->Subscribe(frame.header, shared_from_this());
@@ -158,9 +155,9 @@ void ParameterStream::Send(const PageWeights& weights) {
     stream = stream_;
   }
   if (waiting > context_.max_waiting_frames) {
-    End(absl::ResourceExhaustedError(
-        absl::StrCat("the worker does not read: weights of ", waiting,
-                     " pages wait for it, expected at most ", context_.max_waiting_frames)));
+    End(absl::ResourceExhaustedError(absl::StrCat("the worker does not read: weights of ", waiting,
+                                                  " pages wait for it, expected at most ",
+                                                  context_.max_waiting_frames)));
   } else {
     stream->Wake();
   }
@@ -175,8 +172,7 @@ std::optional<grpc::ByteBuffer> ParameterStream::NextMessage() {
     weights = std::move(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
   }
-  return ToByteBuffer(EncodeFramePrefix(weights.header, weights.elements.size()),
-                      weights.elements);
+  return ToByteBuffer(EncodeFramePrefix(weights.header, weights.elements.size()), weights.elements);
 }
 
 void ParameterStream::OnHalfClosed() {
@@ -227,18 +223,17 @@ void ParameterStream::DropWaiting() {
 
 absl::Status ParameterStream::Fault(absl::Duration idle) const {
   if (phase_ == Phase::kNew && idle >= context_.hello_deadline) {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "found no HELLO, expected one within ", absl::FormatDuration(context_.hello_deadline)));
+    return absl::DeadlineExceededError(absl::StrCat("found no HELLO, expected one within ",
+                                                    absl::FormatDuration(context_.hello_deadline)));
   }
   if (phase_ != Phase::kOpen) return absl::OkStatus();
   if (shard_.expired()) {
     return absl::NotFoundError(absl::StrCat("this server no longer holds job ", job_));
   }
   if (!waiting_.empty() && idle >= context_.stall_deadline) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the worker does not read: it has let nothing through for ",
-                     absl::FormatDuration(idle), ", and weights of ", waiting_.size(),
-                     " pages wait for it"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the worker does not read: it has let nothing through for ", absl::FormatDuration(idle),
+        ", and weights of ", waiting_.size(), " pages wait for it"));
   }
   return absl::OkStatus();
 }

@@ -76,7 +76,7 @@ class ParameterStream final : public StreamHandler,
 
  private:
   enum class Phase {
-    kNew,         // no HELLO yet
+    kNew,  // no HELLO yet
     kOpen,
     kHalfClosed,  // sends what waits, takes no more
     kEnded,       // to be finished

@@ -58,10 +58,9 @@ void LogNotices(const std::vector<ControlPlane::Notice>& notices) {
 // The job as it will run, or every fault of it.
 absl::StatusOr<JobTable::Submission> Validate(const v1::SubmitJobRequest& request) {
   if (request.request_id().size() > kMaxRequestIdBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("request_id: found ",
-                                                   request.request_id().size(),
-                                                   " bytes, expected at most ",
-                                                   kMaxRequestIdBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("request_id: found ", request.request_id().size(), " bytes, expected at most ",
+                     kMaxRequestIdBytes));
   }
   if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
     return absl::InvalidArgumentError(absl::StrCat("spec: found ", request.spec().ByteSizeLong(),
@@ -102,22 +101,19 @@ std::vector<ControlPlane::Notice> Coordinator::Publish() {
 }
 
 absl::StatusOr<v1::RegisterResponse> Coordinator::Register(const v1::RegisterRequest& request) {
-  RETURN_IF_ERROR(Do([&request](ControlPlane* control, Moment now) {
-    return control->Register(request, now);
-  }));
+  RETURN_IF_ERROR(Do(
+      [&request](ControlPlane* control, Moment now) { return control->Register(request, now); }));
   v1::RegisterResponse response;
   response.set_lease_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(options_.lease)));
   response.set_address(request.address());
   return response;
 }
 
-absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
-    const v1::HeartbeatRequest& request) {
+absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(Do([&request](ControlPlane* control, Moment now) {
     return control->Renew(request.daemon(), now);
   }));
-  const auto longest_ms =
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(options_.lease / 3));
+  const auto longest_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(options_.lease / 3));
   const absl::Duration deadline =
       clock_.Steady() + absl::Milliseconds(std::min(request.max_wait_ms(), longest_ms));
   AssignmentBoard::Entry entry;
@@ -141,7 +137,8 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
 }
 
 absl::Status Coordinator::Report(const v1::ReportRequest& request) {
-  return Do([&request](ControlPlane* control, Moment now) { return control->Report(request, now); });
+  return Do(
+      [&request](ControlPlane* control, Moment now) { return control->Report(request, now); });
 }
 
 void Coordinator::Leave(const v1::LeaveRequest& request) {
@@ -176,7 +173,8 @@ v1::ListJobsResponse Coordinator::List(const v1::ListJobsRequest& request) const
 }
 
 absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request) {
-  return Do([&request](ControlPlane* control, Moment now) { return control->Cancel(request, now); });
+  return Do(
+      [&request](ControlPlane* control, Moment now) { return control->Cancel(request, now); });
 }
 
 v1::Cluster Coordinator::DescribeCluster() const {

@@ -76,7 +76,8 @@ class Coordinator {
 
   Moment Now() const { return {clock_.Steady(), clock_.Wall()}; }
 
-  // Calls `change(control plane, now)` under the lock, then wakes who waits, then logs what happened.
+  // Calls `change(control plane, now)` under the lock, then wakes who waits, then logs what
+  // happened.
   template <typename Change>
   auto Do(Change change);
   // Wakes who waits for what changed; returns what is to be logged.

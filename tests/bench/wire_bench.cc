@@ -165,7 +165,8 @@ class SangamWorker {
 // a header such as frames have.
 class RawMessages {
  public:
-  explicit RawMessages(uint64_t pages) : pages_(pages), memory_(FilledBuffer(pages * kPageElements)) {
+  explicit RawMessages(uint64_t pages)
+      : pages_(pages), memory_(FilledBuffer(pages * kPageElements)) {
     header_.set_job(7);
     header_.set_generation(1);
     header_.set_element_count(kPageElements);

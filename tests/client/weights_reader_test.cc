@@ -134,9 +134,9 @@ TEST(WeightsReaderTest, AServerThatStopsSendingIsGivenUp) {
   server.StallAfterPages();
   WeightsReaderOptions options = FastOptions();
   options.page_deadline = absl::Milliseconds(200);
-  EXPECT_THAT(Error(Job(8, {server.address()}), options, absl::StatusCode::kDeadlineExceeded),
-              HasSubstr(absl::StrCat("server ", server.address(),
-                                     ": nothing came for 0.2s after 1 pages")));
+  EXPECT_THAT(
+      Error(Job(8, {server.address()}), options, absl::StatusCode::kDeadlineExceeded),
+      HasSubstr(absl::StrCat("server ", server.address(), ": nothing came for 0.2s after 1 page")));
 }
 
 TEST(WeightsReaderTest, AnInterruptEndsTheReading) {

@@ -100,12 +100,10 @@ void CuttingProxy::Accept() {
       return;
     }
     connections_.push_back(connection);
-    threads_.emplace_back([this, connection] {
-      Forward(connection, connection->client, connection->server);
-    });
-    threads_.emplace_back([this, connection] {
-      Forward(connection, connection->server, connection->client);
-    });
+    threads_.emplace_back(
+        [this, connection] { Forward(connection, connection->client, connection->server); });
+    threads_.emplace_back(
+        [this, connection] { Forward(connection, connection->server, connection->client); });
   }
 }
 

@@ -23,8 +23,7 @@ namespace sangam {
 // would speak it. Every call is bounded by a deadline of the whole stream.
 class WireClient {
  public:
-  explicit WireClient(const std::string& address,
-                      absl::Duration deadline = absl::Seconds(20));
+  explicit WireClient(const std::string& address, absl::Duration deadline = absl::Seconds(20));
 
   // Whether the frame could be sent; false: the stream is over.
   bool Write(const v1::TensorFrame& frame) { return stream_->Write(frame); }

@@ -45,10 +45,9 @@ absl::Status GradientLedger::Add(PageGradient gradient) {
   const SendKey send = {gradient.step, page, gradient.span};
   const GradientKey key = {page, gradient.step, gradient.span};
   if (!unanswered_.emplace(key, gradient).second) {
-    return absl::AlreadyExistsError(absl::StrCat(PageName(page.first, page.second),
-                                                 ": the gradient of step ", gradient.step,
-                                                 ", span ", ToString(gradient.span),
-                                                 " was pushed before"));
+    return absl::AlreadyExistsError(
+        absl::StrCat(PageName(page.first, page.second), ": the gradient of step ", gradient.step,
+                     ", span ", ToString(gradient.span), " was pushed before"));
   }
   waiting_.insert(send);
   return absl::OkStatus();
@@ -95,17 +94,18 @@ absl::StatusOr<bool> GradientLedger::OnWeights(const v1::FrameHeader& header,
   const PageKey key = {header.segment(), header.first_element()};
   const auto found = pages_.find(key);
   if (found == pages_.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        PageName(header.segment(), header.first_element()), ": found weights of it, expected pages "
-        "that lie on this server and were subscribed to"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(PageName(header.segment(), header.first_element()),
+                     ": found weights of it, expected pages "
+                     "that lie on this server and were subscribed to"));
   }
   Page& page = found->second;
   if (header.element_count() != page.range.element_count ||
       payload_bytes != page.range.element_count * sizeof(float)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        PageName(header.segment(), header.first_element()), ": found ", header.element_count(),
-        " elements in ", payload_bytes, " bytes, expected ", page.range.element_count, " in ",
-        page.range.element_count * sizeof(float)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(PageName(header.segment(), header.first_element()), ": found ",
+                     header.element_count(), " elements in ", payload_bytes, " bytes, expected ",
+                     page.range.element_count, " in ", page.range.element_count * sizeof(float)));
   }
   if (header.step() < page.wanted_step) return false;
   page.wanted_step = header.step() + 1;

@@ -28,9 +28,9 @@ struct PageGradient {
   FloatBuffer sum;  // of the page's whole segment
 };
 
-// Where the exchange with one server stands: which weights of each of its pages are wanted next, and
-// which gradients it has not answered. A gradient is answered when weights of a later step of its
-// page have come; until then its buffer is held, so that it can be sent again on a new stream.
+// Where the exchange with one server stands: which weights of each of its pages are wanted next,
+// and which gradients it has not answered. A gradient is answered when weights of a later step of
+// its page have come; until then its buffer is held, so that it can be sent again on a new stream.
 //
 // Pure and not thread-safe.
 class GradientLedger {
@@ -55,9 +55,9 @@ class GradientLedger {
   // The ranges to subscribe to, and the step wanted of each (in header.step).
   std::vector<v1::FrameHeader> Subscriptions() const;
 
-  // Weights have come: lets go of what they answer. Returns whether they are wanted (false: an older
-  // step than has come already).
-  // Errors: InvalidArgument  not exactly one page of this server, or `payload_bytes` is not its size
+  // Weights have come: lets go of what they answer. Returns whether they are wanted (false: an
+  // older step than has come already). Errors: InvalidArgument  not exactly one page of this
+  // server, or `payload_bytes` is not its size
   absl::StatusOr<bool> OnWeights(const v1::FrameHeader& header, size_t payload_bytes);
 
   // Lets go of everything.

@@ -51,9 +51,9 @@ absl::StatusOr<std::unique_ptr<ParameterLink>> GrpcParameterLink::Create(const v
   }
   const v1::Span& shares = plan.worker(static_cast<int>(worker)).shares();
   if (shares.begin() > shares.end() || shares.end() > plan.shares()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan.worker[", worker, "].shares: found [", shares.begin(), ",", shares.end(),
-        "), expected a part of [0,", plan.shares(), ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.worker[", worker, "].shares: found [", shares.begin(), ",", shares.end(),
+                     "), expected a part of [0,", plan.shares(), ")"));
   }
   return std::unique_ptr<ParameterLink>(
       new GrpcParameterLink(plan, worker, std::move(map), options));

@@ -68,7 +68,8 @@ class GrpcParameterLink final : public ParameterLink, private ConnectionOwner {
 
   const Options options_;
   const PageMap map_;
-  // Of every connection: job, generation and source; what it says in its HELLO; by index in the plan.
+  // Of every connection: job, generation and source; what it says in its HELLO; by index in the
+  // plan.
   v1::FrameHeader sender_;
   v1::StreamHello hello_;
   std::vector<v1::ServerPlan> servers_;

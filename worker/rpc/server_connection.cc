@@ -137,16 +137,15 @@ absl::Status ServerConnection::OnMessage(const grpc::ByteBuffer& message) {
 absl::Status ServerConnection::OnFrame(const v1::FrameHeader& header,
                                        const SlicePayload& elements) {
   if (header.kind() != v1::FRAME_KIND_WEIGHTS || header.encoding() != v1::ENCODING_FP32) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("found a frame of kind ", header.kind(), " and encoding ", header.encoding(),
-                     ", expected WEIGHTS in FP32"));
+    return absl::InvalidArgumentError(absl::StrCat("found a frame of kind ", header.kind(),
+                                                   " and encoding ", header.encoding(),
+                                                   ", expected WEIGHTS in FP32"));
   }
   if (header.job() != options_.sender.job() ||
       header.generation() != options_.sender.generation()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("found weights of job ", header.job(), ", generation ", header.generation(),
-                     ", expected job ", options_.sender.job(), ", generation ",
-                     options_.sender.generation()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "found weights of job ", header.job(), ", generation ", header.generation(),
+        ", expected job ", options_.sender.job(), ", generation ", options_.sender.generation()));
   }
   {
     MutexLock lock(&mutex_);
@@ -218,16 +217,14 @@ absl::Status ServerConnection::TryAgain(const absl::Status& status) {
   }
   const absl::Duration left = options_.connect_deadline - (now - not_working_since_);
   if (left <= absl::ZeroDuration()) {
-    return absl::UnavailableError(
-        absl::StrCat(Peer(), ": no working stream for ",
-                     absl::FormatDuration(absl::Trunc(now - not_working_since_,
-                                                      absl::Milliseconds(1))),
-                     ", tried ", tries_, " times, the last one failed with ", status.ToString()));
+    return absl::UnavailableError(absl::StrCat(
+        Peer(), ": no working stream for ",
+        absl::FormatDuration(absl::Trunc(now - not_working_since_, absl::Milliseconds(1))),
+        ", tried ", tries_, " times, the last one failed with ", status.ToString()));
   }
   const absl::Duration delay = std::min(backoff_.Next(), left);
-  LogWarning("stream lost, trying again",
-             "job=%d server=%s address=%s tries=%d delay=%s status=%s", options_.sender.job(),
-             LogValue(options_.server), LogValue(options_.address), tries_,
+  LogWarning("stream lost, trying again", "job=%d server=%s address=%s tries=%d delay=%s status=%s",
+             options_.sender.job(), LogValue(options_.server), LogValue(options_.address), tries_,
              absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1))),
              LogValue(status.ToString()));
   alarm_.Set(queue_, AlarmTimeAfter(delay), alarm_tag_.Arm(shared_from_this()));

@@ -40,8 +40,9 @@ class ConnectionOwner {
 };
 
 // A worker's way to one server: a stream that is opened again when it is lost. Each new stream says
-// HELLO, subscribes to every page from the step that is wanted next, and sends again what the server
-// has not answered; the server ignores what it has. Thread-safe; shared with its pending operations.
+// HELLO, subscribes to every page from the step that is wanted next, and sends again what the
+// server has not answered; the server ignores what it has. Thread-safe; shared with its pending
+// operations.
 class ServerConnection final : public StreamHandler,
                                public std::enable_shared_from_this<ServerConnection> {
  public:

@@ -30,7 +30,7 @@ class ExportTest : public CommandFixture {
 
 TEST_F(ExportTest, WritesTheWeights) {
   EXPECT_EQ(Run({"export", "7", "--out", file_}), 0) << err();
-  EXPECT_EQ(out(), file_ + ": 1 tensors, 16 B, step 9\n");
+  EXPECT_EQ(out(), file_ + ": 1 tensor, 16 B, step 9\n");
   const std::string bytes = *ReadFile(file_, 10'000);
   EXPECT_EQ(bytes.substr(bytes.size() - 16), std::string(16, 'w'));
   EXPECT_EQ(Run({"export", "7", "--out", file_, "--output=json"}), 0);

@@ -20,7 +20,7 @@ TEST_F(CommandFixture, ExportWeightsTellsWhatItWrote) {
   const auto exported =
       ExportWeights(JobWithWeights(7, server.address()), path, absl::Seconds(5), environment_);
   ASSERT_TRUE(exported.ok()) << exported.status();
-  EXPECT_EQ(exported->Summary(), "1 tensors, 16 B, step 9");
+  EXPECT_EQ(exported->Summary(), "1 tensor, 16 B, step 9");
   EXPECT_TRUE(ReadFile(path, 10'000).ok());
 }
 

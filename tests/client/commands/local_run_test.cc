@@ -53,7 +53,7 @@ TEST_F(LocalRunTest, SucceedsAndLeavesResultsOnly) {
   EXPECT_EQ(out(), "job mlp SUCCEEDED steps=2 test_accuracy=0.7500 samples_per_second=1234\n");
   EXPECT_THAT(err(), StartsWith("starting 1 server and 1 worker with 1 thread each\n"));
   EXPECT_THAT(err(), HasSubstr("step 2/2 (100%)"));
-  EXPECT_THAT(err(), HasSubstr("/model.safetensors: 1 tensors, 16 B, step 9\n"));
+  EXPECT_THAT(err(), HasSubstr("/model.safetensors: 1 tensor, 16 B, step 9\n"));
   EXPECT_EQ(Job()["state"], "SUCCEEDED");
   const std::string metrics = ReadFile(OutPath("metrics.jsonl"), 1 << 20).value_or("");
   EXPECT_THAT(metrics, HasSubstr("\"kind\":\"step\""));

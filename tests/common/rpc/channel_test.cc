@@ -70,8 +70,7 @@ TEST(ChannelTest, APeerThatSaysNothingEndsWithTheDeadline) {
   const absl::Duration begin = Clock::Real().Steady();
   const grpc::StatusCode code =
       CallJobService(port.address(), absl::Milliseconds(300)).error_code();
-  EXPECT_TRUE(code == grpc::StatusCode::DEADLINE_EXCEEDED ||
-              code == grpc::StatusCode::UNAVAILABLE)
+  EXPECT_TRUE(code == grpc::StatusCode::DEADLINE_EXCEEDED || code == grpc::StatusCode::UNAVAILABLE)
       << code;
   EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
 }

@@ -23,8 +23,7 @@ namespace {
 
 class ClientStreamTest : public ::testing::Test {
  protected:
-  ClientStreamTest()
-      : server_([this](const std::shared_ptr<ServerStream>&) { return peer_; }) {
+  ClientStreamTest() : server_([this](const std::shared_ptr<ServerStream>&) { return peer_; }) {
     thread_.Start();
   }
 

@@ -21,7 +21,8 @@
 namespace sangam {
 namespace {
 
-// Notes where calls come from, and answers with a payload of as many bytes as the job's number says.
+// Notes where calls come from, and answers with a payload of as many bytes as the job's number
+// says.
 class AnsweringService : public v1::ParameterService::Service {
  public:
   grpc::Status ReadWeights(grpc::ServerContext* context, const v1::ReadWeightsRequest* request,

@@ -51,8 +51,7 @@ class FakeCluster final : public v1::ClusterService::Service {
                         v1::RegisterResponse*) override;
   grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest*,
                          v1::HeartbeatResponse*) override;
-  grpc::Status Report(grpc::ServerContext*, const v1::ReportRequest*,
-                      v1::ReportResponse*) override;
+  grpc::Status Report(grpc::ServerContext*, const v1::ReportRequest*, v1::ReportResponse*) override;
   grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest*, v1::LeaveResponse*) override;
 
  private:

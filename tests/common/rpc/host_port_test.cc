@@ -9,9 +9,8 @@ namespace sangam {
 namespace {
 
 TEST(HostPortTest, ReadsAndWritesAddresses) {
-  for (const char* text :
-       {"localhost:7070", "10.0.0.1:0", "host-1.example.com:65535", ":7071", "[::1]:80",
-        "[fe80::1%eth0]:7070"}) {
+  for (const char* text : {"localhost:7070", "10.0.0.1:0", "host-1.example.com:65535", ":7071",
+                           "[::1]:80", "[fe80::1%eth0]:7070"}) {
     const auto address = ParseHostPort(text);
     ASSERT_TRUE(address.ok()) << address.status();
     EXPECT_EQ(ToString(*address), text);

@@ -194,8 +194,8 @@ TEST(NodeAgentTest, StartWaitsForTheNameOfAKilledProcess) {
 TEST(NodeAgentTest, ReportsArriveInOrderAndAgainUntilTheyAreTaken) {
   FakeCluster cluster;
   const auto agent = Started(AgentOptions(cluster.address()), [](const auto&) {});
-  cluster.FailReport({StatusCode::UNAVAILABLE, StatusCode::NOT_FOUND,
-                      StatusCode::DEADLINE_EXCEEDED, StatusCode::RESOURCE_EXHAUSTED});
+  cluster.FailReport({StatusCode::UNAVAILABLE, StatusCode::NOT_FOUND, StatusCode::DEADLINE_EXCEEDED,
+                      StatusCode::RESOURCE_EXHAUSTED});
   for (uint64_t step = 0; step < 3000; ++step) agent->Report(7, 1, Step(step));
   agent->Report(8, 2, Step(0));
   ASSERT_TRUE(cluster.WaitUntilHeard("report 8/2 step 0"));
@@ -229,9 +229,8 @@ TEST(NodeAgentTest, RegistersAgainWhenItIsForgottenAndHearsEverythingAnew) {
   Owner owner;
   const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
   cluster.Assign({Assignment(3)});
-  ASSERT_TRUE(Eventually([&owner] {
-    return !owner.calls().empty() && owner.calls().back() == Owner::Jobs{3};
-  }));
+  ASSERT_TRUE(Eventually(
+      [&owner] { return !owner.calls().empty() && owner.calls().back() == Owner::Jobs{3}; }));
   const size_t calls = owner.calls().size();
   cluster.FailHeartbeat({StatusCode::NOT_FOUND});
   ASSERT_TRUE(owner.WaitForCalls(calls + 1));

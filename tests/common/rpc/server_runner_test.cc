@@ -34,8 +34,7 @@ class WaitingService final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
   void WaitUntilEntered() {
-    ASSERT_EQ(entered_.get_future().wait_for(std::chrono::seconds(20)),
-              std::future_status::ready);
+    ASSERT_EQ(entered_.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   }
   void Go() { let_go_.set_value(); }
 
@@ -165,8 +164,8 @@ TEST(ServerRunnerTest, ShutdownLetsCallsEndWithinItsDeadline) {
     return RawCall(address, "/sangam.v1.JobService/GetCluster", "");
   });
   service.WaitUntilEntered();
-  auto shutdown = std::async(std::launch::async,
-                             [&server] { (*server)->Shutdown(absl::Seconds(20)); });
+  auto shutdown =
+      std::async(std::launch::async, [&server] { (*server)->Shutdown(absl::Seconds(20)); });
   service.Go();
   EXPECT_EQ(call.get(), "");
   EXPECT_EQ(shutdown.wait_for(std::chrono::seconds(20)), std::future_status::ready);

@@ -52,9 +52,8 @@ bool NotingHandler::Wait(const std::function<bool()>& condition) {
 }
 
 bool NotingHandler::WaitForMessages(size_t count) {
-  return Wait([this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return messages_.size() >= count;
-  });
+  return Wait([this, count]()
+                  ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return messages_.size() >= count; });
 }
 
 bool NotingHandler::WaitForHalfClose() {

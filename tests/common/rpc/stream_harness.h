@@ -72,8 +72,8 @@ class NotingHandler : public StreamHandler {
 // A server of raw PushPull streams, one queue and one thread.
 class RawStreamServer {
  public:
-  using HandlerFactory = std::function<std::shared_ptr<StreamHandler>(
-      const std::shared_ptr<ServerStream>& stream)>;
+  using HandlerFactory =
+      std::function<std::shared_ptr<StreamHandler>(const std::shared_ptr<ServerStream>& stream)>;
 
   explicit RawStreamServer(HandlerFactory make_handler);
   // Cancels what is open.

@@ -45,7 +45,10 @@ constexpr char kJob[] = R"pb(
       test_labels: "test-labels"
     }
   }
-  optimizer { learning_rate: 0.1 momentum { momentum: 0.9 } }
+  optimizer {
+    learning_rate: 0.1
+    momentum { momentum: 0.9 }
+  }
   batch { size: 8 micro_batches: 4 shares: 4 }
   epochs: 2
 )pb";

@@ -82,12 +82,12 @@ TEST(EvaluationMergeTest, WhatComesTwiceCountsOnce) {
 TEST(EvaluationMergeTest, RefusesWhatDoesNotFit) {
   EvaluationMerge merge = SmallMerge();
   const std::vector<v1::EvaluationReport> bad = {
-      Report(11, {{0, 2, 1, 1.0}}),     // beyond the last step
-      Report(1, {{0, 2, 1, 1.0}}, 4),   // another number of chunks
-      Report(1, {{1, 2, 1, 1.0}}),      // another worker's chunk
-      Report(1, {{4, 2, 1, 1.0}}, 3),   // no such chunk
-      Report(1, {{0, 1, 1, 1.0}}),      // too few samples
-      Report(1, {{0, 2, 3, 1.0}}),      // more correct than there are
+      Report(11, {{0, 2, 1, 1.0}}),    // beyond the last step
+      Report(1, {{0, 2, 1, 1.0}}, 4),  // another number of chunks
+      Report(1, {{1, 2, 1, 1.0}}),     // another worker's chunk
+      Report(1, {{4, 2, 1, 1.0}}, 3),  // no such chunk
+      Report(1, {{0, 1, 1, 1.0}}),     // too few samples
+      Report(1, {{0, 2, 3, 1.0}}),     // more correct than there are
   };
   for (const v1::EvaluationReport& report : bad) {
     EXPECT_EQ(merge.Add(report, kFirst).status().code(), absl::StatusCode::kInvalidArgument)
@@ -100,8 +100,7 @@ TEST(EvaluationMergeTest, RefusesWhatDoesNotFit) {
 
 TEST(EvaluationMergeTest, RefusesAnyReportWithoutATestSet) {
   EvaluationMerge merge(0, 2, 10);
-  EXPECT_EQ(merge.Add(Report(1, {}, 0), kOnly).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(merge.Add(Report(1, {}, 0), kOnly).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(EvaluationMergeTest, BoundsIncompleteEvaluations) {

@@ -73,9 +73,8 @@ TEST_F(JobProgressTest, BeginNeedsWorkersThatAgree) {
 TEST_F(JobProgressTest, NoTrainingBeforeItBegan) {
   EXPECT_EQ(progress_.OnStep(0, Step(plan_.worker(0), 0).step(), kBegan).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(
-      progress_.OnEvaluation(0, Evaluated(plan_.worker(0), 6).evaluation()).status().code(),
-      absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(progress_.OnEvaluation(0, Evaluated(plan_.worker(0), 6).evaluation()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(progress_.OnFinished(0).code(), absl::StatusCode::kFailedPrecondition);
 }
 

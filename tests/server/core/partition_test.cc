@@ -47,6 +47,10 @@ TEST(PartitionTest, SmallTailsFillTheGaps) {
             (std::vector<uint64_t>{2020, 2020}));
 }
 
+TEST(PartitionTest, LargePagesArePlacedFirst) {
+  EXPECT_EQ(Loads({500, 500, 1000}, 2), (std::vector<uint64_t>{1000, 1000}));
+}
+
 TEST(PartitionTest, SameArgumentsSamePlacement) {
   const std::vector<uint64_t> segments = {12345, 77, 9000, 1000, 1, 4321};
   EXPECT_EQ(PlacePages(segments, kPage, 3), PlacePages(segments, kPage, 3));

@@ -63,8 +63,8 @@ TEST(PlannerTest, NobodyEvaluatesWhenEvaluationIsOff) {
 
 TEST(PlannerTest, KeepsTheOrderIncarnationsAndAddressesOfTheDaemons) {
   const v1::JobSpec spec = SmallJob("job", 2, 1);
-  const v1::Plan plan = MakePlan({9, 4, {{"b", 5, ""}, {"a", 6, ""}}, {{"s", 7, "h:1"}}}, spec,
-                                 LayoutOf(spec));
+  const v1::Plan plan =
+      MakePlan({9, 4, {{"b", 5, ""}, {"a", 6, ""}}, {{"s", 7, "h:1"}}}, spec, LayoutOf(spec));
   EXPECT_EQ(plan.job(), 9u);
   EXPECT_EQ(plan.generation(), 4u);
   EXPECT_EQ(plan.worker(0).name(), "b");

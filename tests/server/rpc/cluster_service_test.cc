@@ -35,8 +35,7 @@ TEST(CompleteAddressTest, KeepsAWholeAddress) {
 
 TEST(CompleteAddressTest, TakesTheHostFromThePeer) {
   EXPECT_EQ(CompleteAddress(":7071", "ipv4:10.9.9.9:1234", "host").value(), "10.9.9.9:7071");
-  EXPECT_EQ(CompleteAddress("0.0.0.0:7071", "ipv4:10.9.9.9:1234", "host").value(),
-            "10.9.9.9:7071");
+  EXPECT_EQ(CompleteAddress("0.0.0.0:7071", "ipv4:10.9.9.9:1234", "host").value(), "10.9.9.9:7071");
   EXPECT_EQ(CompleteAddress(":7071", "ipv6:%5B2001:db8::7%5D:1234", "host").value(),
             "[2001:db8::7]:7071");
 }
@@ -140,8 +139,7 @@ TEST_F(ClusterServiceTest, ErrorsKeepCodeAndMessage) {
   v1::RegisterRequest registration = Registration(Daemon(v1::SERVER, "s-1"));
   registration.set_address("host:0");
   v1::RegisterResponse registered;
-  const grpc::Status status =
-      Call(&v1::ClusterService::Stub::Register, registration, &registered);
+  const grpc::Status status = Call(&v1::ClusterService::Stub::Register, registration, &registered);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(),
             "address: found port 0 in \"host:0\", expected the port it listens on");
@@ -177,8 +175,8 @@ class ShortLeaseTest : public ClusterServiceTest {
 };
 
 TEST_F(ShortLeaseTest, AnAgentKeepsItsDaemonAliveAndLeavingEndsIt) {
-  auto agent = NodeAgent::Start(AgentOptions(address_, Daemon(v1::WORKER, "w-1")),
-                                [](const auto&) {});
+  auto agent =
+      NodeAgent::Start(AgentOptions(address_, Daemon(v1::WORKER, "w-1")), [](const auto&) {});
   ASSERT_TRUE(agent.ok()) << agent.status();
   // A daemon without an agent, registered at the same time, is lost meanwhile.
   ASSERT_TRUE(coordinator_.Register(Registration(Daemon(v1::WORKER, "w-2"))).ok());
@@ -191,15 +189,15 @@ TEST_F(ShortLeaseTest, AnAgentKeepsItsDaemonAliveAndLeavingEndsIt) {
 
 TEST_F(ShortLeaseTest, AProcessThatIsStartedAgainWaitsForTheLeaseOfTheKilledOne) {
   ASSERT_TRUE(coordinator_.Register(Registration(Daemon(v1::WORKER, "w-1", 1))).ok());
-  const auto agent = NodeAgent::Start(AgentOptions(address_, Daemon(v1::WORKER, "w-1", 2)),
-                                      [](const auto&) {});
+  const auto agent =
+      NodeAgent::Start(AgentOptions(address_, Daemon(v1::WORKER, "w-1", 2)), [](const auto&) {});
   ASSERT_TRUE(agent.ok()) << agent.status();
   EXPECT_TRUE(IsAlive("w-1"));
 }
 
 TEST_F(ShortLeaseTest, AnAgentStopsWhenANewerProcessHasItsName) {
-  const auto agent = NodeAgent::Start(AgentOptions(address_, Daemon(v1::WORKER, "w-1", 1)),
-                                      [](const auto&) {});
+  const auto agent =
+      NodeAgent::Start(AgentOptions(address_, Daemon(v1::WORKER, "w-1", 1)), [](const auto&) {});
   ASSERT_TRUE(agent.ok()) << agent.status();
   // As if it had been silent for a lease.
   v1::LeaveRequest leave;

@@ -73,13 +73,13 @@ bool FakeShard::Wait(const std::function<bool()>& condition) {
 }
 
 bool FakeShard::WaitForSubscribers(size_t count) {
-  return Wait(
-      [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sinks_.size() == count; });
+  return Wait([this, count]()
+                  ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sinks_.size() == count; });
 }
 
 bool FakeShard::WaitForGradients(size_t count) {
-  return Wait(
-      [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return gradients_.size() >= count; });
+  return Wait([this, count]()
+                  ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return gradients_.size() >= count; });
 }
 
 std::vector<SlicePayload> FakeShard::gradients() {

@@ -111,8 +111,8 @@ TEST_F(JobServiceTest, AllFaultsOfAJobArriveAtTheClient) {
   v1::SubmitJobResponse response;
   const grpc::Status status = Call(&Stub::SubmitJob, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  for (const char* field : {"name: ", "model.block: ", "loss: ", "data: ", "optimizer: ",
-                            "batch.size: ", "epochs: "}) {
+  for (const char* field :
+       {"name: ", "model.block: ", "loss: ", "data: ", "optimizer: ", "batch.size: ", "epochs: "}) {
     EXPECT_NE(status.error_message().find(field), std::string::npos) << status.error_message();
   }
 }

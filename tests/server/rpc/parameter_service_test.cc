@@ -173,83 +173,105 @@ std::vector<BadStream> BadStreams() {
   using Frame = v1::TensorFrame;
   const auto invalid = absl::StatusCode::kInvalidArgument;
   return {
-      BadHello("NoHello", [](Frame& f) { f.mutable_header()->set_kind(v1::FRAME_KIND_SUBSCRIBE); },
-               invalid, "frame 1 of the stream: kind: found FRAME_KIND_SUBSCRIBE"),
-      BadHello("NoHeader", [](Frame& f) { f.clear_header(); }, invalid,
-               "frame, byte 0: found field 15"),
-      BadHello("HelloOfGarbage", [](Frame& f) { f.set_payload("\xff\xff"); }, invalid,
-               "payload of HELLO"),
-      BadHello("UnknownJob", [](Frame& f) { f.mutable_header()->set_job(99); },
-               absl::StatusCode::kNotFound, "job 99"),
-      BadHello("OldGeneration", [](Frame& f) { f.mutable_header()->set_generation(2); },
-               absl::StatusCode::kAborted, "generation"),
-      BadHello("UnknownWorker", [](Frame& f) { f.mutable_header()->set_source(1); }, invalid,
-               "source: found 1"),
-      BadHello("OtherProtocol",
-               [](Frame& f) { SpoilHello(f, [](auto& h) { h.set_protocol_version(77); }); },
-               absl::StatusCode::kFailedPrecondition, "protocol version"),
-      BadHello("OtherSchema",
-               [](Frame& f) { SpoilHello(f, [](auto& h) { h.set_schema_hash(1); }); },
-               absl::StatusCode::kFailedPrecondition, "schema"),
-      BadGradient("SecondHello", [](Frame& f) { f.mutable_header()->set_kind(v1::FRAME_KIND_HELLO); },
-                  invalid, "frame 2 of the stream: kind: found FRAME_KIND_HELLO"),
-      BadGradient("Weights", [](Frame& f) { f.mutable_header()->set_kind(v1::FRAME_KIND_WEIGHTS); },
-                  invalid, "found FRAME_KIND_WEIGHTS"),
-      BadGradient("NoKind", [](Frame& f) { f.mutable_header()->clear_kind(); }, invalid,
-                  "found FRAME_KIND_UNSPECIFIED"),
-      BadGradient("UnknownKind",
-                  [](Frame& f) { f.mutable_header()->set_kind(static_cast<v1::FrameKind>(55)); },
-                  invalid, "kind: found 55"),
-      BadGradient("OtherJob", [](Frame& f) { f.mutable_header()->set_job(8); }, invalid,
-                  "job: found 8, expected 7 as in the HELLO"),
-      BadGradient("OtherSource", [](Frame& f) { f.mutable_header()->set_source(5); }, invalid,
-                  "source: found 5, expected 0 as in the HELLO"),
-      BadGradient("OldGenerationLater", [](Frame& f) { f.mutable_header()->set_generation(1); },
-                  absl::StatusCode::kAborted, "generation"),
-      BadGradient("Segment", [](Frame& f) { f.mutable_header()->set_segment(2); }, invalid,
-                  "segment: found 2"),
-      BadGradient("Length", [](Frame& f) { f.mutable_payload()->resize(36 * 4 - 1); }, invalid,
-                  "143"),
-      BadGradient("ElementCount", [](Frame& f) { f.mutable_header()->set_element_count(35); },
-                  invalid, "element_count"),
-      BadGradient("OffsetInsideAPage", [](Frame& f) { f.mutable_header()->set_first_element(65); },
-                  invalid, "first_element"),
-      BadGradient("OffsetBeyondTheEnd",
-                  [](Frame& f) { f.mutable_header()->set_first_element(128); }, invalid,
-                  "first_element of segment 0: found 128"),
-      BadGradient("OffsetNearTheEndOfNumbers",
-                  [](Frame& f) { f.mutable_header()->set_first_element(UINT64_MAX - 63); }, invalid,
-                  "first_element"),
-      BadGradient("SpanOutside", [](Frame& f) { f.mutable_header()->set_span_end(5); }, invalid,
-                  "span: found [0,5)"),
-      BadGradient("SpanNoNode",
-                  [](Frame& f) {
-                    f.mutable_header()->set_span_begin(1);
-                    f.mutable_header()->set_span_end(3);
-                  },
-                  invalid, "span: found [1,3)"),
-      BadGradient("Encoding", [](Frame& f) { f.mutable_header()->clear_encoding(); }, invalid,
-                  "encoding"),
-      BadGradient("LaterStep", [](Frame& f) { f.mutable_header()->set_step(1); },
-                  absl::StatusCode::kFailedPrecondition, "step"),
-      BadGradient("MessageTooLong", [](Frame& f) { f.mutable_payload()->resize(200 * 1024); },
-                  absl::StatusCode::kResourceExhausted, "expected at most 85536"),
-      BadGradient("MessageTooLongForGrpc",
-                  [](Frame& f) { f.mutable_payload()->resize(5 << 20); },
-                  absl::StatusCode::kResourceExhausted, "larger than max"),
-      BadSubscribe("SubscribeWithPayload", [](Frame& f) { f.set_payload("x"); }, invalid,
-                   "payload of SUBSCRIBE: found 1 bytes"),
-      BadSubscribe("SubscribeBeyondTheEnd",
-                   [](Frame& f) { f.mutable_header()->set_element_count(101); }, invalid,
-                   "element_count"),
-      BadSubscribe("SubscribeToUnknownSegment",
-                   [](Frame& f) { f.mutable_header()->set_segment(UINT32_MAX); }, invalid,
-                   "segment"),
+      BadHello(
+          "NoHello", [](Frame& f) { f.mutable_header()->set_kind(v1::FRAME_KIND_SUBSCRIBE); },
+          invalid, "frame 1 of the stream: kind: found FRAME_KIND_SUBSCRIBE"),
+      BadHello(
+          "NoHeader", [](Frame& f) { f.clear_header(); }, invalid, "frame, byte 0: found field 15"),
+      BadHello(
+          "HelloOfGarbage", [](Frame& f) { f.set_payload("\xff\xff"); }, invalid,
+          "payload of HELLO"),
+      BadHello(
+          "UnknownJob", [](Frame& f) { f.mutable_header()->set_job(99); },
+          absl::StatusCode::kNotFound, "job 99"),
+      BadHello(
+          "OldGeneration", [](Frame& f) { f.mutable_header()->set_generation(2); },
+          absl::StatusCode::kAborted, "generation"),
+      BadHello(
+          "UnknownWorker", [](Frame& f) { f.mutable_header()->set_source(1); }, invalid,
+          "source: found 1"),
+      BadHello(
+          "OtherProtocol",
+          [](Frame& f) { SpoilHello(f, [](auto& h) { h.set_protocol_version(77); }); },
+          absl::StatusCode::kFailedPrecondition, "protocol version"),
+      BadHello(
+          "OtherSchema", [](Frame& f) { SpoilHello(f, [](auto& h) { h.set_schema_hash(1); }); },
+          absl::StatusCode::kFailedPrecondition, "schema"),
+      BadGradient(
+          "SecondHello", [](Frame& f) { f.mutable_header()->set_kind(v1::FRAME_KIND_HELLO); },
+          invalid, "frame 2 of the stream: kind: found FRAME_KIND_HELLO"),
+      BadGradient(
+          "Weights", [](Frame& f) { f.mutable_header()->set_kind(v1::FRAME_KIND_WEIGHTS); },
+          invalid, "found FRAME_KIND_WEIGHTS"),
+      BadGradient(
+          "NoKind", [](Frame& f) { f.mutable_header()->clear_kind(); }, invalid,
+          "found FRAME_KIND_UNSPECIFIED"),
+      BadGradient(
+          "UnknownKind",
+          [](Frame& f) { f.mutable_header()->set_kind(static_cast<v1::FrameKind>(55)); }, invalid,
+          "kind: found 55"),
+      BadGradient(
+          "OtherJob", [](Frame& f) { f.mutable_header()->set_job(8); }, invalid,
+          "job: found 8, expected 7 as in the HELLO"),
+      BadGradient(
+          "OtherSource", [](Frame& f) { f.mutable_header()->set_source(5); }, invalid,
+          "source: found 5, expected 0 as in the HELLO"),
+      BadGradient(
+          "OldGenerationLater", [](Frame& f) { f.mutable_header()->set_generation(1); },
+          absl::StatusCode::kAborted, "generation"),
+      BadGradient(
+          "Segment", [](Frame& f) { f.mutable_header()->set_segment(2); }, invalid,
+          "segment: found 2"),
+      BadGradient(
+          "Length", [](Frame& f) { f.mutable_payload()->resize(36 * 4 - 1); }, invalid, "143"),
+      BadGradient(
+          "ElementCount", [](Frame& f) { f.mutable_header()->set_element_count(35); }, invalid,
+          "element_count"),
+      BadGradient(
+          "OffsetInsideAPage", [](Frame& f) { f.mutable_header()->set_first_element(65); }, invalid,
+          "first_element"),
+      BadGradient(
+          "OffsetBeyondTheEnd", [](Frame& f) { f.mutable_header()->set_first_element(128); },
+          invalid, "first_element of segment 0: found 128"),
+      BadGradient(
+          "OffsetNearTheEndOfNumbers",
+          [](Frame& f) { f.mutable_header()->set_first_element(UINT64_MAX - 63); }, invalid,
+          "first_element"),
+      BadGradient(
+          "SpanOutside", [](Frame& f) { f.mutable_header()->set_span_end(5); }, invalid,
+          "span: found [0,5)"),
+      BadGradient(
+          "SpanNoNode",
+          [](Frame& f) {
+            f.mutable_header()->set_span_begin(1);
+            f.mutable_header()->set_span_end(3);
+          },
+          invalid, "span: found [1,3)"),
+      BadGradient(
+          "Encoding", [](Frame& f) { f.mutable_header()->clear_encoding(); }, invalid, "encoding"),
+      BadGradient(
+          "LaterStep", [](Frame& f) { f.mutable_header()->set_step(1); },
+          absl::StatusCode::kFailedPrecondition, "step"),
+      BadGradient(
+          "MessageTooLong", [](Frame& f) { f.mutable_payload()->resize(200 * 1024); },
+          absl::StatusCode::kResourceExhausted, "expected at most 85536"),
+      BadGradient(
+          "MessageTooLongForGrpc", [](Frame& f) { f.mutable_payload()->resize(5 << 20); },
+          absl::StatusCode::kResourceExhausted, "larger than max"),
+      BadSubscribe(
+          "SubscribeWithPayload", [](Frame& f) { f.set_payload("x"); }, invalid,
+          "payload of SUBSCRIBE: found 1 bytes"),
+      BadSubscribe(
+          "SubscribeBeyondTheEnd", [](Frame& f) { f.mutable_header()->set_element_count(101); },
+          invalid, "element_count"),
+      BadSubscribe(
+          "SubscribeToUnknownSegment",
+          [](Frame& f) { f.mutable_header()->set_segment(UINT32_MAX); }, invalid, "segment"),
   };
 }
 
-class BadStreamTest : public ParameterServiceTest, public ::testing::WithParamInterface<BadStream> {
-};
+class BadStreamTest : public ParameterServiceTest,
+                      public ::testing::WithParamInterface<BadStream> {};
 
 TEST_P(BadStreamTest, EndsThatStreamAlone) {
   StartServer();

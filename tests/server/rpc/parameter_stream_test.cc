@@ -40,9 +40,8 @@ class ParameterStreamTest : public ::testing::Test {
 
   void StartServer() {
     server_ = ParameterServer::Start(
-        options_, [this](uint64_t) -> absl::StatusOr<std::shared_ptr<ParameterShard>> {
-          return shard_;
-        });
+        options_,
+        [this](uint64_t) -> absl::StatusOr<std::shared_ptr<ParameterShard>> { return shard_; });
     ASSERT_NE(server_, nullptr);
   }
 
@@ -78,9 +77,8 @@ TEST_F(ParameterStreamTest, NewerWeightsOfAPageTakeThePlaceOfThoseThatWait) {
   client->HalfClose();
   std::vector<std::string> received;
   while (const std::optional<v1::TensorFrame> frame = client->Read()) {
-    received.push_back(absl::StrCat(frame->header().segment(), ":",
-                                    frame->header().first_element(), "@",
-                                    frame->header().step()));
+    received.push_back(absl::StrCat(frame->header().segment(), ":", frame->header().first_element(),
+                                    "@", frame->header().step()));
   }
   // Behind the cork: one version of each page, lower segments first.
   EXPECT_THAT(received, ElementsAre("999:0@0", "0:0@9", "0:64@2", "1:0@5"));
@@ -151,10 +149,14 @@ TEST_F(ParameterStreamTest, ErrorOfAWorkerThatDoesNotReadIsBrokenOffAfterTheGrac
 
 TEST_F(ParameterStreamTest, HalfCloseOfAWorkerThatDoesNotReadIsBrokenOffAfterTheGrace) {
   options_.end_grace = absl::Milliseconds(30);
+  options_.hello_deadline = absl::Milliseconds(300);
   StartServer();
   const auto client = ConnectCorked();
   client->HalfClose();
-  EXPECT_TRUE(shard_->WaitForSubscribers(0));
+  ASSERT_TRUE(shard_->WaitForSubscribers(0));
+  // Later than the grace on the same clock.
+  WireClient silent(server_->address());
+  EXPECT_EQ(silent.Finish().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_FALSE(client->Finish().ok());
 }
 
@@ -173,7 +175,9 @@ TEST_F(ParameterStreamTest, NewerStreamOfAWorkerTakesThePlaceOfTheOlder) {
   older->Write(SubscribeFrame(plan_, 0, 0));
   ASSERT_TRUE(shard_->WaitForSubscribers(1));
   const auto other_worker = Connect(1);
-  other_worker->Write(SubscribeFrame(plan_, 0, 0));
+  v1::TensorFrame subscribe = SubscribeFrame(plan_, 0, 0);
+  subscribe.mutable_header()->set_source(1);
+  other_worker->Write(subscribe);
   ASSERT_TRUE(shard_->WaitForSubscribers(2));
   const auto newer = Connect();
   EXPECT_EQ(older->Finish().code(), absl::StatusCode::kAborted);

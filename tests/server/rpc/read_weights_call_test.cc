@@ -75,8 +75,8 @@ class ReadWeightsCallTest : public ::testing::Test {
 
 TEST_F(ReadWeightsCallTest, SendsEveryPageAndLetsGoOfIt) {
   for (size_t i = 0; i < buffer_.size(); ++i) buffer_.data()[i] = static_cast<float>(i);
-  shard_->SetPages({MakePage(0, 0, 3, buffer_), MakePage(0, 1000, 3, buffer_),
-                    MakePage(2, 0, 4, buffer_)});
+  shard_->SetPages(
+      {MakePage(0, 0, 3, buffer_), MakePage(0, 1000, 3, buffer_), MakePage(2, 0, 4, buffer_)});
   StartServer();
   Reader reader(server_->address(), 7);
   for (const char* expected : {"0:0@3", "0:1000@3", "2:0@4"}) {
@@ -120,7 +120,7 @@ TEST_F(ReadWeightsCallTest, ReaderThatDoesNotReadIsBrokenOff) {
 
 TEST_F(ReadWeightsCallTest, CallsAreBounded) {
   options_.max_calls = 1;
-  shard_->SetPages({MakeCork(), MakePage(0, 0, 1, buffer_)});
+  shard_->SetPages({MakeCork(), MakeCork()});
   StartServer();
   Reader first(server_->address(), 7);
   ASSERT_TRUE(first.Read().has_value());

@@ -197,9 +197,8 @@ TEST_F(CoordinatorTest, WaitingForEventsWakesWithTheNext) {
   const auto first = coordinator_.WaitForEvents(job, 0, 10, absl::ZeroDuration());
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_EQ(first->events.size(), 2u);  // queued, and what it waits for
-  auto next = std::async(std::launch::async, [&] {
-    return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1));
-  });
+  auto next = std::async(std::launch::async,
+                         [&] { return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1)); });
   v1::CancelJobRequest cancel;
   cancel.set_job("job");
   ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
@@ -214,9 +213,8 @@ TEST_F(CoordinatorTest, WaitingForEventsWakesWithTheNext) {
 
 TEST_F(CoordinatorTest, WaitingForEventsEndsInTime) {
   const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
-  auto next = std::async(std::launch::async, [&] {
-    return coordinator_.WaitForEvents(job, 2, 10, absl::Seconds(1));
-  });
+  auto next = std::async(std::launch::async,
+                         [&] { return coordinator_.WaitForEvents(job, 2, 10, absl::Seconds(1)); });
   ASSERT_TRUE(AdvanceUntilReady(next));
   const auto events = next.get();
   EXPECT_TRUE(events->events.empty());
@@ -282,9 +280,8 @@ TEST(CoordinatorThreadsTest, ManyThreadsRunManyJobs) {
   std::vector<std::thread> daemons;
   for (const auto& daemon : {Daemon(v1::WORKER, "w-1"), Daemon(v1::WORKER, "w-2"),
                              Daemon(v1::SERVER, "s-1"), Daemon(v1::SERVER, "s-2")}) {
-    daemons.emplace_back([daemon, &coordinator, &stop] {
-      LiveAsDaemon(daemon, &coordinator, &stop);
-    });
+    daemons.emplace_back(
+        [daemon, &coordinator, &stop] { LiveAsDaemon(daemon, &coordinator, &stop); });
   }
   std::vector<std::thread> watchers;
   for (int i = 0; i < kJobs; ++i) {

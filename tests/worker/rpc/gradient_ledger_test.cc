@@ -77,8 +77,8 @@ TEST_F(GradientLedgerTest, OlderStepsAndThenLowerSegmentsGoFirst) {
   ASSERT_TRUE(Add(kA1, 3, {2, 4}).ok());
   ASSERT_TRUE(Add(kA1, 3, {0, 2}).ok());
   ASSERT_TRUE(Add(kA0, 3).ok());
-  EXPECT_THAT(SendAll(), ElementsAre("0:0:3[0,1)", "0:64:3[0,2)", "0:64:3[2,4)", "2:0:3[0,1)",
-                                     "0:64:4[0,1)"));
+  EXPECT_THAT(SendAll(),
+              ElementsAre("0:0:3[0,1)", "0:64:3[0,2)", "0:64:3[2,4)", "2:0:3[0,1)", "0:64:4[0,1)"));
 }
 
 TEST_F(GradientLedgerTest, WhatWasSentIsHeldUntilItIsAnswered) {

@@ -486,9 +486,8 @@ TEST(GrpcParameterLinkTest, WrongUseIsRefused) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(worker.link->PushGradient(0, 2, {0, 1}, 1, sum).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(
-      worker.link->PushGradient(0, 0, {0, 1}, 1, FloatBuffer::Allocate(999).value()).code(),
-      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(worker.link->PushGradient(0, 0, {0, 1}, 1, FloatBuffer::Allocate(999).value()).code(),
+            absl::StatusCode::kInvalidArgument);
   // Two steps of the one span that this worker has may be unanswered.
   EXPECT_TRUE(worker.link->PushGradient(0, 0, {0, 1}, 1, sum).ok());
   ASSERT_TRUE(worker.link->Close(absl::Seconds(10)).ok());
@@ -497,17 +496,18 @@ TEST(GrpcParameterLinkTest, WrongUseIsRefused) {
   EXPECT_TRUE(worker.link->Close(absl::Seconds(10)).ok());
 }
 
-TEST(GrpcParameterLinkTest, CloseWithoutAServerEndsAtItsDeadline) {
+TEST(GrpcParameterLinkTest, CloseWithoutAServerEndsSoon) {
   WireJob job;
   Cluster cluster(job);
   cluster.StopServer(0);
   Worker worker(cluster.plan(), 0);
   ASSERT_TRUE(worker.Start().ok());
   const absl::Duration before = Clock::Real().Steady();
+  // Nothing waits for an answer; so it is no error when there is nobody to half-close to.
   const absl::Status status = worker.link->Close(absl::Milliseconds(100));
+  EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
   EXPECT_LT(Clock::Real().Steady() - before, absl::Seconds(10));
   EXPECT_FALSE(worker.receiver.failed());
-  (void)status;
 }
 
 }  // namespace
