@@ -32,9 +32,6 @@ namespace {
 constexpr size_t kMaxSpecBytes = 1024 * 1024;
 constexpr size_t kMaxRequestIdBytes = 128;
 
-// The longest sleep between two looks at the clock, which need not run with the machine's.
-constexpr absl::Duration kLongestSleep = absl::Milliseconds(200);
-
 ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   ControlPlane::Options control;
   control.membership.lease = options.lease;
@@ -124,7 +121,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::Heartbeat
       ASSIGN_OR_RETURN(entry, control_.AssignmentsOf(request.daemon()));
       const absl::Duration left = deadline - clock_.Steady();
       if (entry.revision != request.known_revision() || left <= absl::ZeroDuration()) break;
-      assignments_changed_.WaitFor(&mutex_, std::min(left, kLongestSleep));
+      assignments_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
     }
   }
   // Assignments never change, so they are copied without the lock.
@@ -194,7 +191,7 @@ absl::StatusOr<Coordinator::Events> Coordinator::WaitForEvents(uint64_t job, uin
     if (!found.events.empty() || found.complete || left <= absl::ZeroDuration()) {
       return Events{std::move(found.events), found.complete};
     }
-    events_changed_.WaitFor(&mutex_, std::min(left, kLongestSleep));
+    events_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
   }
 }
 

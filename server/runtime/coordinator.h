@@ -33,6 +33,8 @@ class Coordinator {
     absl::Duration starting_deadline = absl::Seconds(60);
     // Finished jobs whose weights stay on the servers.
     size_t keep_finished_jobs = 4;
+    // The longest sleep between two looks at the clock, which need not run with the machine's.
+    absl::Duration longest_sleep = absl::Milliseconds(200);
   };
 
   // Some events of one job.

@@ -201,11 +201,11 @@ TEST(ProgressBarTest, NarrowTerminalsShowTheMostImportant) {
   ProgressView view(ProgressView::Style::kBar);
   view.Add(Running(0), Sec(0));
   view.Add(Step(7, 6), Sec(7));
-  EXPECT_EQ(view.Tick(Sec(7), 72),
+  EXPECT_EQ(view.Tick(Sec(7), 74),
             absl::StrCat(kErase,
                          "[========>              ]   35%  7/20  epoch 1/2  loss 0.5000  "
                          "13s left"));
-  EXPECT_EQ(view.Tick(Sec(8), 32), absl::StrCat(kErase, "[===>      ]   35%  loss 0.5000"));
+  EXPECT_EQ(view.Tick(Sec(8), 34), absl::StrCat(kErase, "[===>      ]   35%  loss 0.5000"));
   EXPECT_EQ(view.Tick(Sec(9), 10), absl::StrCat(kErase, ""));
 }
 

@@ -12,6 +12,7 @@ class FakeClock final : public Clock {
  public:
   absl::Duration Steady() const override {
     MutexLock lock(&mutex_);
+    ++steady_reads_;
     return absl::Hours(1) + elapsed_;
   }
   absl::Time Wall() const override {
@@ -24,8 +25,15 @@ class FakeClock final : public Clock {
     elapsed_ += duration;
   }
 
+  // How often Steady has been read: shows how far a waiting thread has come.
+  int steady_reads() const {
+    MutexLock lock(&mutex_);
+    return steady_reads_;
+  }
+
  private:
   mutable Mutex mutex_;
+  mutable int steady_reads_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration elapsed_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -108,9 +108,10 @@ TEST_F(ReadWeightsCallTest, UnknownJobIsNotFound) {
 
 TEST_F(ReadWeightsCallTest, ReaderThatDoesNotReadIsBrokenOff) {
   options_.stall_deadline = absl::Milliseconds(30);
-  shard_->SetPages({MakeCork(), MakePage(0, 0, 1, buffer_)});
+  shard_->SetPages({MakeCork(), MakeCork(), MakePage(0, 0, 1, buffer_)});
   StartServer();
   Reader reader(server_->address(), 7);
+  ASSERT_TRUE(reader.Read().has_value());
   shard_->SetPages({});
   // The server ends although nobody reads; with the call its hold on the page ends.
   server_.reset();

@@ -1,6 +1,7 @@
 #include "server/runtime/coordinator.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -46,7 +47,8 @@ v1::HeartbeatRequest HeartbeatOf(const v1::DaemonIdentity& daemon, uint64_t know
 
 class CoordinatorTest : public ::testing::Test {
  protected:
-  CoordinatorTest() : coordinator_({}, &clock_) {}
+  explicit CoordinatorTest(const Coordinator::Options& options = {})
+      : coordinator_(options, &clock_) {}
 
   uint64_t Register(const v1::DaemonIdentity& daemon) {
     const auto response = coordinator_.Register(Registration(daemon));
@@ -68,6 +70,15 @@ class CoordinatorTest : public ::testing::Test {
       if (done.wait_for(std::chrono::milliseconds(10)) == std::future_status::ready) return true;
     }
     return false;
+  }
+
+  // Waits until the clock has been read so often since `reads`; then the last reader is about to
+  // sleep and holds the lock until it does.
+  bool WaitForReads(int reads, int more) {
+    for (int i = 0; i < 20'000 && clock_.steady_reads() < reads + more; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return clock_.steady_reads() >= reads + more;
   }
 
   FakeClock clock_;
@@ -143,14 +154,30 @@ TEST_F(CoordinatorTest, AHeartbeatIsAnsweredAtOnceWhenThereIsNews) {
   EXPECT_EQ(response->assignment(0).spec().name(), "job");
 }
 
-TEST_F(CoordinatorTest, AWaitingHeartbeatWakesWhenAJobStarts) {
+// Sleeps until it is woken.
+class SoundSleeperTest : public CoordinatorTest {
+ protected:
+  static Coordinator::Options Options() {
+    Coordinator::Options options;
+    options.longest_sleep = absl::Hours(1);
+    return options;
+  }
+  SoundSleeperTest() : CoordinatorTest(Options()) {}
+
+  // Reads of the clock before a heartbeat, or a wait for events, sleeps.
+  static constexpr int kReadsOfHeartbeat = 3;
+  static constexpr int kReadsOfWait = 2;
+};
+
+TEST_F(SoundSleeperTest, AWaitingHeartbeatWakesWhenAJobStarts) {
   const uint64_t revision = Register(worker_);
   Register(server_);
+  const int reads = clock_.steady_reads();
   auto heartbeat = std::async(std::launch::async, [&] {
     return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000));
   });
+  ASSERT_TRUE(WaitForReads(reads, kReadsOfHeartbeat));
   ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
-  // The clock stands still, so only the news can end the wait.
   ASSERT_EQ(heartbeat.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   EXPECT_EQ(heartbeat.get()->assignment_size(), 1);
 }
@@ -192,13 +219,15 @@ TEST_F(CoordinatorTest, TickEndsLeases) {
   EXPECT_EQ(cluster.daemon(0).silent_ms(), 5100u);
 }
 
-TEST_F(CoordinatorTest, WaitingForEventsWakesWithTheNext) {
+TEST_F(SoundSleeperTest, WaitingForEventsWakesWithTheNext) {
   const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
   const auto first = coordinator_.WaitForEvents(job, 0, 10, absl::ZeroDuration());
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_EQ(first->events.size(), 2u);  // queued, and what it waits for
+  const int reads = clock_.steady_reads();
   auto next = std::async(std::launch::async,
                          [&] { return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1)); });
+  ASSERT_TRUE(WaitForReads(reads, kReadsOfWait));
   v1::CancelJobRequest cancel;
   cancel.set_job("job");
   ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
@@ -223,15 +252,17 @@ TEST_F(CoordinatorTest, WaitingForEventsEndsInTime) {
             absl::StatusCode::kNotFound);
 }
 
-TEST_F(CoordinatorTest, ShutdownEndsEveryWait) {
+TEST_F(SoundSleeperTest, ShutdownEndsEveryWait) {
   const uint64_t revision = Register(worker_);
   const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
+  const int reads = clock_.steady_reads();
   auto heartbeat = std::async(std::launch::async, [&] {
     return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000)).status();
   });
   auto events = std::async(std::launch::async, [&] {
     return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1)).status();
   });
+  ASSERT_TRUE(WaitForReads(reads, kReadsOfHeartbeat + kReadsOfWait));
   coordinator_.Shutdown();
   ASSERT_EQ(heartbeat.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   ASSERT_EQ(events.wait_for(std::chrono::seconds(20)), std::future_status::ready);

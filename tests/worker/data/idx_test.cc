@@ -191,6 +191,9 @@ TEST_F(IdxTest, KeepsWithinTheAllowedMemory) {
   EXPECT_TRUE(Open(Images(), Labels()).ok());
   options_.max_memory_bytes = 14;
   ExpectFails(Images(), Labels(), absl::StatusCode::kResourceExhausted, "12 and 3 bytes");
+  // Not even enough for the images alone.
+  options_.max_memory_bytes = 11;
+  ExpectFails(Images(), Labels(), absl::StatusCode::kResourceExhausted, "allowed are 11");
 }
 
 TEST_F(IdxTest, StopsReadingWhenCancelled) {
