@@ -29,7 +29,7 @@
 namespace sangam {
 namespace {
 
-constexpr size_t kMaxSpecBytes = 1024 * 1024;
+constexpr size_t kMaxSpecBytes = size_t{1024} * 1024;
 constexpr size_t kMaxRequestIdBytes = 128;
 
 ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {

@@ -15,9 +15,13 @@ namespace sangam::testing {
 std::vector<float> RandomFloats(int64_t count, uint64_t seed, float low, float high) {
   const RandomStream stream(seed, RandomPurpose::kInitialWeights, 0, 0);
   std::vector<float> values;
-  for (int64_t i = 0; i < count; ++i) {
-    values.push_back(low + (high - low) * ToUnitFloat(stream.At(static_cast<uint64_t>(i))));
+  values.reserve(static_cast<size_t>(count) + 3);
+  for (uint64_t block = 0; values.size() < static_cast<size_t>(count); ++block) {
+    for (const uint32_t bits : stream.Block(block)) {
+      values.push_back(low + (high - low) * ToUnitFloat(bits));
+    }
   }
+  values.resize(static_cast<size_t>(count));
   return values;
 }
 

@@ -27,21 +27,30 @@ std::string Name(const GemmShape& s) {
                       s.transpose_b ? "T" : "N");
 }
 
-// The operands of a product on the host, and the product as the reference has it.
+// The operands of a product on the host, and the product as plain loops have it.
 struct Example {
   std::vector<float> a, b, c, bias;
+  std::vector<double> product;  // op(a) op(b)
+  std::vector<double> size;     // the same of absolute values
 
   explicit Example(const GemmShape& s)
       : a(RandomFloats(s.m * s.k, 1)),
         b(RandomFloats(s.k * s.n, 2)),
         c(RandomFloats(s.m * s.n, 3)),
-        bias(RandomFloats(s.n, 4)) {}
-
-  double A(const GemmShape& s, int64_t i, int64_t p) const {
-    return a[static_cast<size_t>(s.transpose_a ? p * s.m + i : i * s.k + p)];
-  }
-  double B(const GemmShape& s, int64_t p, int64_t j) const {
-    return b[static_cast<size_t>(s.transpose_b ? j * s.k + p : p * s.n + j)];
+        bias(RandomFloats(s.n, 4)),
+        product(c.size(), 0.0),
+        size(c.size(), 0.0) {
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t p = 0; p < s.k; ++p) {
+        const double left = a[static_cast<size_t>(s.transpose_a ? p * s.m + i : i * s.k + p)];
+        for (int64_t j = 0; j < s.n; ++j) {
+          const double term =
+              left * b[static_cast<size_t>(s.transpose_b ? j * s.k + p : p * s.n + j)];
+          product[static_cast<size_t>(i * s.n + j)] += term;
+          size[static_cast<size_t>(i * s.n + j)] += std::abs(term);
+        }
+      }
+    }
   }
 };
 
@@ -70,33 +79,27 @@ std::vector<float> Run(Backend* backend, const GemmShape& s, const Example& exam
 
 // Any order of a sum of k products errs by at most (k + 2) epsilon times the sum of their sizes
 // (the two for what is added to the product).
-void IsTheProduct(Backend* backend, const GemmShape& s, bool accumulate, Epilogue epilogue) {
-  const Example example(s);
+void IsTheProduct(Backend* backend, const GemmShape& s, const Example& example, bool accumulate,
+                  Epilogue epilogue) {
   const std::vector<float> c = Run(backend, s, example, accumulate, epilogue, 0);
-  ASSERT_EQ(c.size(), static_cast<size_t>(s.m * s.n));
-  for (int64_t i = 0; i < s.m; ++i) {
-    for (int64_t j = 0; j < s.n; ++j) {
-      const auto at = static_cast<size_t>(i * s.n + j);
-      double expected = accumulate ? example.c[at] : 0.0;
-      if (epilogue != Epilogue::kNone) expected = example.bias[static_cast<size_t>(j)];
-      double size = std::abs(expected);
-      for (int64_t p = 0; p < s.k; ++p) {
-        const double term = example.A(s, i, p) * example.B(s, p, j);
-        expected += term;
-        size += std::abs(term);
-      }
-      if (epilogue == Epilogue::kBiasRelu && expected < 0) expected = 0;
-      const double tolerance = static_cast<double>(s.k + 2) * kEpsilon * size;
-      ASSERT_NEAR(c[at], expected, tolerance) << "row " << i << ", column " << j;
-    }
+  ASSERT_EQ(c.size(), example.product.size());
+  for (size_t at = 0; at < c.size(); ++at) {
+    double added = accumulate ? example.c[at] : 0.0;
+    if (epilogue != Epilogue::kNone) added = example.bias[at % static_cast<size_t>(s.n)];
+    double expected = example.product[at] + added;
+    if (epilogue == Epilogue::kBiasRelu && expected < 0) expected = 0;
+    const double tolerance =
+        static_cast<double>(s.k + 2) * kEpsilon * (example.size[at] + std::abs(added));
+    ASSERT_NEAR(c[at], expected, tolerance) << "element " << at;
   }
 }
 
 void IsTheProductInAllForms(Backend* backend, const GemmShape& s) {
-  IsTheProduct(backend, s, false, Epilogue::kNone);
-  IsTheProduct(backend, s, true, Epilogue::kNone);
-  IsTheProduct(backend, s, false, Epilogue::kBias);
-  IsTheProduct(backend, s, false, Epilogue::kBiasRelu);
+  const Example example(s);
+  IsTheProduct(backend, s, example, false, Epilogue::kNone);
+  IsTheProduct(backend, s, example, true, Epilogue::kNone);
+  IsTheProduct(backend, s, example, false, Epilogue::kBias);
+  IsTheProduct(backend, s, example, false, Epilogue::kBiasRelu);
 }
 
 // Equal operands give equal bits, wherever they lie in memory.
