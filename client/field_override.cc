@@ -122,7 +122,6 @@ absl::Status SetFromText(absl::string_view value, const FieldDescriptor* field, 
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  parser.SetRecursionLimit(64);
   const std::string text = absl::StrCat(field->name(), ": ", value);
   if (!parser.ParseFromString(text, parsed.get())) return BadValue(value, error.text());
   // A value such as "[1] epochs: 5 x: [2]" would set more than it names.

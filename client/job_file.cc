@@ -27,8 +27,6 @@ namespace sangam {
 namespace {
 
 constexpr size_t kMaxJobFileBytes = size_t{16} << 20;
-// Deeper than any specification; a bound, because both parsers recurse.
-constexpr int kMaxDepth = 64;
 
 // "; did you mean ...? (its fields: ...)" for protobuf's complaint
 //   Message type "sangam.v1.JobSpec" has no field named "epoch".
@@ -74,7 +72,6 @@ absl::StatusOr<v1::JobSpec> ParseText(absl::string_view text, absl::string_view 
   TextErrors errors(name);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
-  parser.SetRecursionLimit(kMaxDepth);
   v1::JobSpec spec;
   if (!parser.ParseFromString(std::string(text), &spec)) {
     return absl::InvalidArgumentError(errors.text());

@@ -49,6 +49,8 @@ absl::Status FakeShard::AddGradient(const v1::FrameHeader& /*header*/,
 
 std::vector<PageWeights> FakeShard::ReadWeights() {
   MutexLock lock(&mutex_);
+  ++num_reads_;
+  changed_.SignalAll();
   return pages_;
 }
 
@@ -80,6 +82,11 @@ bool FakeShard::WaitForSubscribers(size_t count) {
 bool FakeShard::WaitForGradients(size_t count) {
   return Wait([this, count]()
                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return gradients_.size() >= count; });
+}
+
+bool FakeShard::WaitForReads(size_t count) {
+  return Wait(
+      [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_reads_ >= count; });
 }
 
 std::vector<SlicePayload> FakeShard::gradients() {

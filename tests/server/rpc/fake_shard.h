@@ -35,6 +35,8 @@ class FakeShard : public ParameterShard {
   // Until there are exactly `count` subscribers; false: not in time.
   bool WaitForSubscribers(size_t count);
   bool WaitForGradients(size_t count);
+  // Until ReadWeights was called so often.
+  bool WaitForReads(size_t count);
   std::vector<SlicePayload> gradients();
   std::vector<std::shared_ptr<WeightsSink>> subscribers();
 
@@ -46,14 +48,15 @@ class FakeShard : public ParameterShard {
   std::vector<std::shared_ptr<WeightsSink>> sinks_ ABSL_GUARDED_BY(mutex_);
   std::vector<SlicePayload> gradients_ ABSL_GUARDED_BY(mutex_);
   std::vector<PageWeights> pages_ ABSL_GUARDED_BY(mutex_);
+  size_t num_reads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Weights of a page that begins at `first_element` and consists of all of `buffer`.
 PageWeights MakePage(uint32_t segment, uint64_t first_element, uint64_t step,
                      const FloatBuffer& buffer);
 
-// A page longer than any flow-control window: while a client does not read, what was sent before
-// it has passed and nothing behind it does.
+// A page longer than the window of a connection on which nothing was read yet: while the client
+// does not begin to read, nothing behind it is sent.
 PageWeights MakeCork();
 
 }  // namespace sangam
