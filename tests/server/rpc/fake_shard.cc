@@ -85,8 +85,8 @@ bool FakeShard::WaitForGradients(size_t count) {
 }
 
 bool FakeShard::WaitForReads(size_t count) {
-  return Wait(
-      [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_reads_ >= count; });
+  return Wait([this, count]()
+                  ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_reads_ >= count; });
 }
 
 std::vector<SlicePayload> FakeShard::gradients() {
