@@ -20,10 +20,15 @@ END
 
 start_dir="$PWD"
 out="quickstart-out"
+# A folder of our own may be written again; one that somebody named may hold something dear.
+overwrite=(--overwrite)
 install=1
 for argument in "$@"; do
   case "$argument" in
-    --out=?*) out="${argument#--out=}" ;;
+    --out=?*)
+      out="${argument#--out=}"
+      overwrite=()
+      ;;
     --skip_install) install=0 ;;
     -h | --help)
       usage
@@ -69,7 +74,7 @@ took 2/3
 title 3/3 "Training on one server and two workers"
 mkdir -p "$out"
 bazel-bin/client/sangam run deploy/jobs/fashion_mnist_mlp.textproto \
-  --workers=2 --servers=1 --threads=1 --data_root="$data_root" --out="$out" ||
+  --workers=2 --servers=1 --threads=1 --data_root="$data_root" --out="$out" "${overwrite[@]}" ||
   stop "the training failed; logs, if any, lie in $out"
 took 3/3
 
@@ -77,5 +82,5 @@ printf '\nThe trained weights:\n'
 find "$out" -type f \( -name '*.safetensors' -o -name '*.npz' \) -printf '  %p  (%s bytes)\n' | sort
 printf 'All files of the run: %s\n' "$out"
 printf 'Try the job with other numbers of workers: the weights come out the same, bit for bit.\n'
-printf '  bazel-bin/client/sangam run deploy/jobs/fashion_mnist_mlp.textproto --workers=1 --servers=1 --data_root=%s\n' \
+printf '  bazel-bin/client/sangam run deploy/jobs/fashion_mnist_mlp.textproto --workers=1 --servers=1 --data_root=%s --out=one-worker-out\n' \
   "$data_root"
