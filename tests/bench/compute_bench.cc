@@ -189,7 +189,8 @@ class Perceptron {
     }
   }
 
-  // Seconds of the products of one step, each measured by itself.
+  // Seconds of the products of one step, each measured by itself: with its operands in the cache as
+  // far as they fit, so that a step's ratio to it also counts what its other operations push out.
   double SecondsOfProducts() const {
     double seconds = 0;
     for (size_t i = 1; i < widths_.size(); ++i) {

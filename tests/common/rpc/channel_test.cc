@@ -13,7 +13,9 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "gtest/gtest.h"
+#include "proto/cluster_service.grpc.pb.h"
 #include "proto/job_service.grpc.pb.h"
+#include "tests/common/rpc/fake_cluster.h"
 
 namespace sangam {
 namespace {
@@ -63,6 +65,19 @@ TEST(ChannelTest, NobodyListeningIsUnavailableLongBeforeTheDeadline) {
   EXPECT_EQ(CallJobService(port.address(), absl::Seconds(30)).error_code(),
             grpc::StatusCode::UNAVAILABLE);
   EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
+}
+
+TEST(ChannelTest, AnAnswerThatTakesTooLongIsNotWaitedFor) {
+  FakeCluster cluster;
+  const auto stub = v1::ClusterService::NewStub(*MakeControlChannel(cluster.address()));
+  grpc::ClientContext context;
+  SetTimeout(absl::Milliseconds(100), &context);
+  v1::HeartbeatRequest request;
+  request.set_known_revision(1);  // what the fake has: the answer takes a second
+  request.set_max_wait_ms(1000);
+  v1::HeartbeatResponse response;
+  EXPECT_EQ(stub->Heartbeat(&context, request, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
 TEST(ChannelTest, APeerThatSaysNothingEndsWithTheDeadline) {

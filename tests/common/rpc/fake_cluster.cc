@@ -19,8 +19,6 @@
 namespace sangam {
 namespace {
 
-constexpr uint64_t kLeaseMs = 3000;
-
 std::string KindOf(const v1::JobReport& report) {
   switch (report.kind_case()) {
     case v1::JobReport::kReady:
@@ -60,6 +58,11 @@ FakeCluster::~FakeCluster() {
 }
 
 std::string FakeCluster::address() const { return ToString(server_->address()); }
+
+void FakeCluster::SetLease(absl::Duration lease) {
+  MutexLock lock(&mutex_);
+  lease_ = lease;
+}
 
 void FakeCluster::FailRegister(std::vector<grpc::StatusCode> codes) {
   MutexLock lock(&mutex_);
@@ -124,7 +127,7 @@ grpc::Status FakeCluster::Register(grpc::ServerContext*, const v1::RegisterReque
                                    v1::RegisterResponse* response) {
   MutexLock lock(&mutex_);
   Note(absl::StrCat("register ", request->daemon().name(), "/", request->daemon().incarnation()));
-  response->set_lease_ms(kLeaseMs);
+  response->set_lease_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(lease_)));
   response->set_address("seen:7071");
   return Next(&register_codes_);
 }
@@ -132,10 +135,9 @@ grpc::Status FakeCluster::Register(grpc::ServerContext*, const v1::RegisterReque
 grpc::Status FakeCluster::Heartbeat(grpc::ServerContext* context,
                                     const v1::HeartbeatRequest* request,
                                     v1::HeartbeatResponse* response) {
-  const absl::Duration deadline =
-      Clock::Real().Steady() +
-      absl::Milliseconds(std::min<uint64_t>(request->max_wait_ms(), kLeaseMs / 3));
   MutexLock lock(&mutex_);
+  const absl::Duration longest = std::min(absl::Milliseconds(request->max_wait_ms()), lease_ / 3);
+  const absl::Duration deadline = Clock::Real().Steady() + longest;
   ++heartbeats_;
   changed_.SignalAll();
   for (;;) {

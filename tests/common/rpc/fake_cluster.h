@@ -32,6 +32,9 @@ class FakeCluster final : public v1::ClusterService::Service {
 
   std::string address() const;
 
+  // What Register answers from now on, 3 s at first; heartbeats wait for at most a third of it.
+  void SetLease(absl::Duration lease);
+
   // The next calls of this kind end with these, one after the other; then with OK.
   void FailRegister(std::vector<grpc::StatusCode> codes);
   void FailHeartbeat(std::vector<grpc::StatusCode> codes);
@@ -65,6 +68,7 @@ class FakeCluster final : public v1::ClusterService::Service {
   mutable CondVar changed_;
   Heard heard_ ABSL_GUARDED_BY(mutex_);
   int heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration lease_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(3);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<v1::Assignment> assignments_ ABSL_GUARDED_BY(mutex_);

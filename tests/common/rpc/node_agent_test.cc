@@ -296,12 +296,15 @@ TEST(NodeAgentTest, ASlowOwnerDoesNotStopTheSignsOfLifeAndSeesTheLastState) {
 
 TEST(NodeAgentTest, LeaveDeliversWhatWaitsThenSaysGoodbye) {
   FakeCluster cluster;
+  cluster.SetLease(absl::Minutes(5));  // a heartbeat waits for more than a minute
   Owner owner;
   const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
   ASSERT_TRUE(cluster.WaitForHeartbeats(2));  // the second one waits for news
   cluster.FailReport({StatusCode::UNAVAILABLE});
   for (uint64_t step = 0; step < 5; ++step) agent->Report(7, 1, Step(step));
+  const absl::Duration begin = Clock::Real().Steady();
   agent->Leave("SIGTERM", absl::Seconds(20));
+  EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
   const Heard heard = cluster.heard();
   ASSERT_GE(heard.size(), 3u);
   EXPECT_EQ(heard.back(), "leave w-1 SIGTERM");

@@ -170,8 +170,8 @@ TEST_F(GradientOutboxTest, ItsMemoryIsBounded) {
   Make({0, 4}, 4, 1);
   const uint64_t elements = 3 + 2;
   const uint64_t buffers = GradientOutbox::MaxMemoryBytes(plan_, {0, 4}, 1) / (elements * 4);
-  // One being computed, up to four that wait for siblings, one sum of this step with the link and one
-  // of the step before.
+  // One being computed, up to four that wait for siblings, one sum of this step with the link and
+  // one of the step before.
   EXPECT_EQ(buffers, 1 + 4 + 2);
   std::vector<FloatBuffer> held;
   for (uint64_t i = 0; i < buffers; ++i) held.push_back(outbox_->Take(0).value());
