@@ -62,7 +62,7 @@ ExitCode LocalRun::Run() {
   const bool interrupted = !status.ok() && !environment_.CheckInterrupt().ok();
   std::string log;
   if (!status.ok()) {
-    Abandon(status);
+    Abandon(status, interrupted);
     log = cluster_.failed_log();
   } else if (job_.state() == v1::FAILED) {
     log = cluster_.LogNamedIn(job_.reason());
@@ -130,15 +130,17 @@ absl::Status LocalRun::OnIdle() {
   return directory_->Flush();
 }
 
-void LocalRun::Abandon(const absl::Status& why) {
-  if (environment_.CheckInterrupt().ok()) {
-    Say(Printable(why.message()));
-    EndJob(v1::FAILED, std::string(why.message()));
+void LocalRun::Abandon(const absl::Status& why, bool interrupted) {
+  const std::string reason(why.message());
+  if (!interrupted) {
+    Say(Printable(reason));
+    EndJob(v1::FAILED, reason);
     return;
   }
-  Say(absl::StrCat(why.message(), "; stopping the daemons (Ctrl-C again kills them)"));
+  Say(absl::StrCat(reason, "; stopping the daemons (Ctrl-C again kills them)"));
   CancelJob();
-  if (!HasEnded(job_.state())) EndJob(v1::CANCELLED, std::string(why.message()));
+  // A job that had succeeded has no results here: its weights were not written.
+  if (!HasEnded(job_.state()) || job_.state() == v1::SUCCEEDED) EndJob(v1::CANCELLED, reason);
 }
 
 void LocalRun::CancelJob() {

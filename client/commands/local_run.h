@@ -38,7 +38,7 @@ class LocalRun {
   absl::Status OnEvent(const v1::JobEvent& event);
   absl::Status OnIdle();
   // The job ends because of an error of ours or because the user wants it.
-  void Abandon(const absl::Status& why);
+  void Abandon(const absl::Status& why, bool interrupted);
   void CancelJob();
   void EndJob(v1::JobState state, const std::string& reason);
   // Shows the end of a log; nothing when `log` is "".

@@ -119,6 +119,7 @@ TEST_F(LocalClusterTest, AnOldReadyFileDoesNotCount) {
   Server("exit 1");
   LocalCluster cluster(options_);
   EXPECT_EQ(cluster.Start().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(cluster.coordinator(), "");
 }
 
 TEST_F(LocalClusterTest, AnInterruptEndsTheStart) {
