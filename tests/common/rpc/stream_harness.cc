@@ -120,6 +120,35 @@ void NotingHandler::OnFinished(const absl::Status& status) {
   changed_.SignalAll();
 }
 
+namespace {
+
+// Holds an activity until its stream is over: the queue must not be shut down while a stream may
+// still post its last operation.
+class CountedHandler final : public StreamHandler {
+ public:
+  CountedHandler(std::shared_ptr<StreamHandler> inner, ActivityCount* activities)
+      : inner_(std::move(inner)), activities_(activities) {
+    activities_->Begin();
+  }
+
+  void OnOpened() override { inner_->OnOpened(); }
+  absl::Status OnMessage(const grpc::ByteBuffer& message) override {
+    return inner_->OnMessage(message);
+  }
+  std::optional<grpc::ByteBuffer> NextMessage() override { return inner_->NextMessage(); }
+  void OnHalfClosed() override { inner_->OnHalfClosed(); }
+  void OnFinished(const absl::Status& status) override {
+    inner_->OnFinished(status);
+    activities_->End();
+  }
+
+ private:
+  const std::shared_ptr<StreamHandler> inner_;
+  ActivityCount* const activities_;
+};
+
+}  // namespace
+
 class RawStreamServer::Acceptor final : public std::enable_shared_from_this<Acceptor> {
  public:
   Acceptor(HandlerFactory make_handler, ActivityCount* activities, RawService* service,
@@ -141,7 +170,7 @@ class RawStreamServer::Acceptor final : public std::enable_shared_from_this<Acce
     const std::shared_ptr<ServerStream> stream = std::move(stream_);
     if (ok) {
       AcceptNext();
-      stream->Begin(make_handler_(stream));
+      stream->Begin(std::make_shared<CountedHandler>(make_handler_(stream), activities_));
     }
     activities_->End();
   }
