@@ -71,7 +71,7 @@ absl::Status WriteReadyFile(const std::string& path, absl::string_view line) {
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
   RETURN_IF_ERROR(WriteWhole(temporary, absl::StrCat(line, "\n")));
   if (rename(temporary.c_str(), path.c_str()) != 0) {
-    const absl::Status status = absl::ErrnoToStatus(errno, path);
+    absl::Status status = absl::ErrnoToStatus(errno, path);
     unlink(temporary.c_str());
     return status;
   }
@@ -124,7 +124,7 @@ void ShutdownSignal::Watch() {
   for (;;) {
     if (poll(fds.data(), fds.size(), -1) < 0) continue;  // Interrupted.
     if (fds[1].revents != 0) break;
-    signalfd_siginfo received;
+    signalfd_siginfo received = {};
     if (read(signal_fd, &received, sizeof(received)) != sizeof(received)) continue;
     const int number = static_cast<int>(received.ssi_signo);
     if (requested()) _exit(128 + number);

@@ -58,8 +58,8 @@ class ShutdownSignal {
  private:
   void Watch();
 
-  sigset_t signals_;
-  sigset_t signals_before_;
+  sigset_t signals_ = {};
+  sigset_t signals_before_ = {};
   int wake_fd_ = -1;  // an eventfd: the object goes
   std::atomic<int> signal_{0};
   std::atomic<bool> requested_{false};

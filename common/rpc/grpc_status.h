@@ -15,7 +15,7 @@ namespace sangam {
 
 // A message travels as metadata, percent-encoded, and a client takes 8 KiB of metadata by default:
 // with a longer message it would see another error altogether.
-inline constexpr size_t kMaxEncodedMessageBytes = 6 * 1024;
+inline constexpr size_t kMaxEncodedMessageBytes = size_t{6} * 1024;
 
 namespace grpc_status_internal {
 

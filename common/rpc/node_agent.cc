@@ -124,7 +124,7 @@ absl::Status GrpcNodeAgent::RegisterAtStart() {
   Backoff backoff({}, identity().incarnation());
   for (int tries = 1;; ++tries) {
     const absl::Duration left = options_.start_deadline - (clock.Steady() - begin);
-    const absl::Status status =
+    absl::Status status =
         Register(std::max(std::min(left, options_.call_deadline), absl::Milliseconds(1)));
     if (status.ok()) return status;
     const absl::Duration spent = clock.Steady() - begin;

@@ -11,7 +11,7 @@
 namespace sangam {
 
 std::string PrimaryAddress() {
-  const std::string none = "127.0.0.1";
+  std::string none = "127.0.0.1";
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return none;
   // Connecting a datagram socket only chooses a route. The address is of TEST-NET-1 (RFC 5737):

@@ -10,7 +10,7 @@ namespace sangam {
 namespace {
 
 constexpr int kMaxReportsInCall = 1024;
-constexpr size_t kMaxBytesInCall = 256 * 1024;
+constexpr size_t kMaxBytesInCall = size_t{256} * 1024;
 
 }  // namespace
 

@@ -33,7 +33,7 @@ namespace sangam {
 namespace {
 
 struct SocketAddress {
-  sockaddr_storage storage;
+  sockaddr_storage storage = {};
   socklen_t length = 0;
 };
 

@@ -200,8 +200,8 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
   }
 }
 
-std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(std::deque<Hold>::iterator hold,
-                                                                   absl::string_view why) {
+std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(
+    const std::deque<Hold>::iterator& hold, absl::string_view why) {
   for (const DaemonKey& server : hold->servers) board_.Withdraw(server, hold->job);
   jobs_.SetWeightsAvailable(hold->job, false);
   changes_.assignments = true;

@@ -99,7 +99,8 @@ class ControlPlane {
 
   void LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now);
   // Returns the hold after it.
-  std::deque<Hold>::iterator ReleaseHold(std::deque<Hold>::iterator hold, absl::string_view why);
+  std::deque<Hold>::iterator ReleaseHold(const std::deque<Hold>::iterator& hold,
+                                         absl::string_view why);
   void Schedule(Moment now);
   void Start(const StartJob& start, Moment now);
   // Makes room for the plan on its servers by letting go of old weights.

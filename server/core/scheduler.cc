@@ -21,6 +21,7 @@ std::vector<std::string> InOrderOfChoice(std::vector<CandidateDaemon> daemons) {
     return a.jobs_held != b.jobs_held ? a.jobs_held < b.jobs_held : a.name < b.name;
   });
   std::vector<std::string> names;
+  names.reserve(daemons.size());
   for (CandidateDaemon& daemon : daemons) names.push_back(std::move(daemon.name));
   return names;
 }

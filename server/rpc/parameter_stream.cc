@@ -145,7 +145,7 @@ void ParameterStream::Send(const PageWeights& weights) {
     MutexLock lock(&mutex_);
     if (phase_ != Phase::kOpen) return;
     // A client that had nothing to read was not idle.
-    if (waiting_.empty()) ++progress_;
+    if (waiting_.empty() && !sending_) ++progress_;
     const auto [place, added] = waiting_.try_emplace(key, weights);
     if (!added) {
       if (place->second.header.step() >= weights.header.step()) return;
@@ -168,7 +168,8 @@ std::optional<grpc::ByteBuffer> ParameterStream::NextMessage() {
   {
     MutexLock lock(&mutex_);
     ++progress_;
-    if (waiting_.empty()) return std::nullopt;
+    sending_ = !waiting_.empty();
+    if (!sending_) return std::nullopt;
     weights = std::move(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
   }
@@ -230,10 +231,10 @@ absl::Status ParameterStream::Fault(absl::Duration idle) const {
   if (shard_.expired()) {
     return absl::NotFoundError(absl::StrCat("this server no longer holds job ", job_));
   }
-  if (!waiting_.empty() && idle >= context_.stall_deadline) {
+  if ((sending_ || !waiting_.empty()) && idle >= context_.stall_deadline) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the worker does not read: it has let nothing through for ", absl::FormatDuration(idle),
-        ", and weights of ", waiting_.size(), " pages wait for it"));
+        ", and weights of ", waiting_.size(), " more pages wait for it"));
   }
   return absl::OkStatus();
 }

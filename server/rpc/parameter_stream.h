@@ -110,6 +110,8 @@ class ParameterStream final : public StreamHandler,
   // Dropped when the stream has finished; then Send does nothing.
   std::shared_ptr<ServerStream> stream_ ABSL_GUARDED_BY(mutex_);
   std::map<PageKey, PageWeights> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Whether a message is on its way; the next one is asked for when it has gone through.
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   // Changes whenever the client is seen to be alive: a frame of it, or a message that it lets
   // through. What Check saw of it last, and when.
   uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -113,9 +113,20 @@ TEST_F(ClientStreamTest, CancelEndsWithItsReason) {
   const auto stream = Start(server_.address());
   ASSERT_TRUE(handler_->WaitForOpen());
   stream->Cancel(absl::DeadlineExceededError("too late"));
-  stream->Cancel(absl::AbortedError("again"));
   EXPECT_EQ(handler_->WaitForEnd(), absl::DeadlineExceededError("too late"));
   EXPECT_TRUE(peer_->WaitForEnd().has_value());
+  stream->Cancel(absl::AbortedError("it is over"));
+}
+
+TEST_F(ClientStreamTest, FirstReasonToCancelCounts) {
+  // Nothing completes before the thread starts.
+  CompletionQueueThread thread(std::make_unique<grpc::CompletionQueue>());
+  const auto stream = ClientStream::Start(CreateDataChannel(server_.address(), 1), kRawMethod,
+                                          thread.queue(), handler_);
+  stream->Cancel(absl::DeadlineExceededError("too late"));
+  stream->Cancel(absl::AbortedError("again"));
+  thread.Start();
+  EXPECT_EQ(handler_->WaitForEnd(), absl::DeadlineExceededError("too late"));
 }
 
 TEST_F(ClientStreamTest, EndsAndHalfClosesRightAfterTheStart) {

@@ -12,6 +12,7 @@
 #include "common/rpc/data_channel.h"
 #include "common/rpc/stream_handler.h"
 #include "common/tensor/buffer.h"
+#include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/stream_harness.h"
@@ -101,6 +102,11 @@ TEST_F(ServerStreamTest, EndFromOutsideEndsAnIdleStream) {
 
 TEST_F(ServerStreamTest, FirstErrorCounts) {
   const std::shared_ptr<ServerStream> stream = WaitForStream();
+  // More than any window takes: the status has to wait behind it.
+  const FloatBuffer buffer = FloatBuffer::Allocate(8 << 20).value();
+  handler_->Queue(EncodeFramePrefix({}, buffer.size() * sizeof(float)),
+                  SlicePayload::FromFloats(buffer, 0, buffer.size()));
+  stream->Wake();
   stream->End(absl::AbortedError("first"));
   stream->End(absl::InternalError("second"));
   EXPECT_EQ(client_->Finish(), absl::AbortedError("first"));

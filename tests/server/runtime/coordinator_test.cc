@@ -160,6 +160,7 @@ class SoundSleeperTest : public CoordinatorTest {
   static Coordinator::Options Options() {
     Coordinator::Options options;
     options.longest_sleep = absl::Hours(1);
+    options.lease = absl::Hours(3);  // a heartbeat may wait for an hour
     return options;
   }
   SoundSleeperTest() : CoordinatorTest(Options()) {}
@@ -174,7 +175,7 @@ TEST_F(SoundSleeperTest, AWaitingHeartbeatWakesWhenAJobStarts) {
   Register(server_);
   const int reads = clock_.steady_reads();
   auto heartbeat = std::async(std::launch::async, [&] {
-    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000));
+    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, UINT64_MAX));
   });
   ASSERT_TRUE(WaitForReads(reads, kReadsOfHeartbeat));
   ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
@@ -257,7 +258,7 @@ TEST_F(SoundSleeperTest, ShutdownEndsEveryWait) {
   const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
   const int reads = clock_.steady_reads();
   auto heartbeat = std::async(std::launch::async, [&] {
-    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, 1'000'000)).status();
+    return coordinator_.Heartbeat(HeartbeatOf(worker_, revision, UINT64_MAX)).status();
   });
   auto events = std::async(std::launch::async, [&] {
     return coordinator_.WaitForEvents(job, 2, 10, absl::Hours(1)).status();
