@@ -58,6 +58,20 @@ struct DropoutAddress {
   uint64_t first_position = 0;
 };
 
+// Sequences in a matrix: row r is position r % positions of sequence r / positions.
+struct AttentionShape {
+  int64_t positions = 1;
+  int64_t heads = 1;
+};
+
+// How Rotate turns.
+struct Rotation {
+  int64_t positions = 1;  // as in AttentionShape
+  int64_t heads = 1;
+  float base = 10000;
+  bool backward = false;  // by the negative angle: the gradient's way back
+};
+
 // Sums over the rows of one batch.
 struct ClassificationSums {
   double loss = 0;       // in double, row after row
@@ -120,6 +134,59 @@ class Backend {
   // backward pass: the address says again what was kept, so no mask is stored. rate: in [0, 1).
   absl::Status Dropout(const DropoutAddress& address, float rate, ConstMatrix in, Matrix out);
 
+  // out = a + b, elementwise.
+  absl::Status Add(ConstMatrix a, ConstMatrix b, Matrix out);
+
+  // out[r, :] = in[r, :] + addend[r % addend.rows, :]. in.rows: a multiple of addend.rows.
+  absl::Status AddRepeated(ConstMatrix in, ConstMatrix addend, Matrix out);
+
+  // Backward of it: out[t, :] = sum over the rows r with r % out.rows == t of in[r, :], in the
+  // order of r, or += when `accumulate`.
+  absl::Status SumRepeated(ConstMatrix in, bool accumulate, Matrix out);
+
+  // out[r, :] = table[tokens.data[r], :]. tokens: any shape of out.rows elements, whole numbers.
+  // Errors: InvalidArgument  a token is no row of the table; names its index and value. A backend
+  //                          with memory of its own may say so at the next Synchronize.
+  absl::Status Lookup(ConstMatrix tokens, ConstMatrix table, Matrix out);
+
+  // Backward of it: table_gradient[k, :] += sum over the rows r with token k of output_gradient[r,
+  // :], in the order of r.
+  absl::Status LookupBackward(ConstMatrix tokens, ConstMatrix output_gradient,
+                              Matrix table_gradient);
+
+  // inverse_rms[r] = 1 / sqrt(mean over j of in[r, j]^2 + epsilon);
+  // out[r, j] = gain[j] * in[r, j] * inverse_rms[r]. gain: [1, in.cols]; inverse_rms: [in.rows, 1].
+  absl::Status RmsNorm(ConstMatrix in, ConstMatrix gain, float epsilon, Matrix out,
+                       Matrix inverse_rms);
+
+  // Gradient with respect to `in`; with x = in, d = output_gradient, g = gain, s = inverse_rms, n
+  // columns: s g d - x s^3 / n * sum over j of (g d x)[j].
+  absl::Status RmsNormBackward(ConstMatrix in, ConstMatrix gain, ConstMatrix inverse_rms,
+                               ConstMatrix output_gradient, Matrix input_gradient);
+
+  // gain_gradient[j] = sum over r, in order, of output_gradient[r, j] in[r, j] inverse_rms[r], or
+  // += when `accumulate`. gain_gradient: [1, in.cols].
+  absl::Status RmsNormGainGradient(ConstMatrix in, ConstMatrix inverse_rms,
+                                   ConstMatrix output_gradient, bool accumulate,
+                                   Matrix gain_gradient);
+
+  // Rotary positions on the first 2 w columns of `in`, [rows, 3 w]: queries and keys, each `heads`
+  // heads of width w / heads side by side. Within a head the pair (2i, 2i + 1) is turned by
+  // t * base^(-2i / head width), t the row's position; values are copied. May write to `in`.
+  absl::Status Rotate(const Rotation& rotation, ConstMatrix in, Matrix out);
+
+  // Causal attention: `qkv` [rows, 3 w] has queries, keys and values side by side. For each
+  // sequence, head and position t: scores s[u] = q[t] . k[u] / sqrt(head width) for u <= t; out[t]
+  // = sum over u of softmax(s)[u] v[u]; log_sum[row, head] = log of the sum of exp(s[u]). out:
+  // [rows, w]; log_sum: [rows, heads].
+  absl::Status CausalAttention(const AttentionShape& shape, ConstMatrix qkv, Matrix out,
+                               Matrix log_sum);
+
+  // Gradient with respect to qkv; the softmax is computed anew from log_sum.
+  absl::Status CausalAttentionBackward(const AttentionShape& shape, ConstMatrix qkv,
+                                       ConstMatrix out, ConstMatrix log_sum,
+                                       ConstMatrix output_gradient, Matrix qkv_gradient);
+
   // Softmax and cross-entropy with integer labels: the loss of row r is
   //   log(sum over j of exp(logits[r, j])) - logits[r, labels[r]],
   // computed without overflow. labels: logits.rows numbers in host memory. When `gradient` is not
@@ -143,6 +210,26 @@ class Backend {
                                           ConstMatrix output_gradient, Matrix input_gradient) = 0;
   virtual absl::Status DoDropout(const DropoutAddress& address, float rate, ConstMatrix in,
                                  Matrix out) = 0;
+  virtual absl::Status DoAdd(ConstMatrix a, ConstMatrix b, Matrix out) = 0;
+  virtual absl::Status DoAddRepeated(ConstMatrix in, ConstMatrix addend, Matrix out) = 0;
+  virtual absl::Status DoSumRepeated(ConstMatrix in, bool accumulate, Matrix out) = 0;
+  virtual absl::Status DoLookup(ConstMatrix tokens, ConstMatrix table, Matrix out) = 0;
+  virtual absl::Status DoLookupBackward(ConstMatrix tokens, ConstMatrix output_gradient,
+                                        Matrix table_gradient) = 0;
+  virtual absl::Status DoRmsNorm(ConstMatrix in, ConstMatrix gain, float epsilon, Matrix out,
+                                 Matrix inverse_rms) = 0;
+  virtual absl::Status DoRmsNormBackward(ConstMatrix in, ConstMatrix gain, ConstMatrix inverse_rms,
+                                         ConstMatrix output_gradient, Matrix input_gradient) = 0;
+  virtual absl::Status DoRmsNormGainGradient(ConstMatrix in, ConstMatrix inverse_rms,
+                                             ConstMatrix output_gradient, bool accumulate,
+                                             Matrix gain_gradient) = 0;
+  virtual absl::Status DoRotate(const Rotation& rotation, ConstMatrix in, Matrix out) = 0;
+  virtual absl::Status DoCausalAttention(const AttentionShape& shape, ConstMatrix qkv, Matrix out,
+                                         Matrix log_sum) = 0;
+  virtual absl::Status DoCausalAttentionBackward(const AttentionShape& shape, ConstMatrix qkv,
+                                                 ConstMatrix out, ConstMatrix log_sum,
+                                                 ConstMatrix output_gradient,
+                                                 Matrix qkv_gradient) = 0;
   virtual absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
                                                                    const uint32_t* labels,
                                                                    Matrix* gradient) = 0;

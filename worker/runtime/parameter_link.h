@@ -43,14 +43,15 @@ class ParameterLink {
   virtual absl::Status Start(const std::vector<uint32_t>& segments, uint64_t first_step,
                              WeightsReceiver* receiver) = 0;
 
-  // Sends the sum of the gradients of `samples` samples over the shares `span`, for a whole
-  // segment, cut into its pages. Returns at once. Nothing is copied: `sum` must not be written
-  // until the link has let go of it (FloatBuffer::unique), which it does when the servers have
-  // answered with the weights of `step` + 1; until then the link can send it again on a new
-  // connection. Segments of a lower index go first when several wait. Errors: ResourceExhausted
-  // more gradients are unanswered than any plan needs
+  // Sends the sum of the gradients of `samples` loss terms over the shares `span`, for a whole
+  // segment, cut into its pages. `use`: which use of the segment, index into SegmentLayout.use.
+  // Returns at once. Nothing is copied: `sum` must not be written until the link has let go of it
+  // (FloatBuffer::unique), which it does when the servers have answered with the weights of
+  // `step` + 1; until then the link can send it again on a new connection. Segments of a lower index
+  // go first when several wait.
+  // Errors: ResourceExhausted   more gradients are unanswered than any plan needs
   //         FailedPrecondition  the link has failed or is closed
-  virtual absl::Status PushGradient(uint64_t step, uint32_t segment, ShareSpan span,
+  virtual absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
                                     uint64_t samples, const FloatBuffer& sum) = 0;
 
   // Half-closes the streams and waits for the servers' OK, at most for `deadline`; then no call of

@@ -1,0 +1,100 @@
+#ifndef SANGAM_WORKER_RUNTIME_PIPELINE_LINK_H_
+#define SANGAM_WORKER_RUNTIME_PIPELINE_LINK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/tensor/buffer.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+
+enum class FlowDirection {
+  kForward,   // an activation, from the block that made it to the one that reads it
+  kBackward,  // the gradient with respect to it, back
+};
+
+// Which tensor of a generation it is, on its way across one boundary. A tag is sent once.
+struct FlowTag {
+  uint64_t step = 0;
+  bool evaluation = false;
+  uint32_t micro_batch = 0;  // or chunk of the evaluation
+  uint32_t boundary = 0;     // Boundary.id
+  FlowDirection direction = FlowDirection::kForward;
+};
+
+// "forward boundary 1, micro-batch 3 of step 7".
+std::string ToString(const FlowTag& tag);
+
+struct FlowShape {
+  uint64_t rows = 0;
+  uint64_t columns = 0;  // of the boundary
+};
+
+// One worker's connections to the workers in front of it and behind it, and the mailbox of what has
+// come and has not been taken. Tensors between two stages of the same worker go straight to the
+// mailbox. Thread-safe; each lane waits for its own tensors only.
+class PipelineLink {
+ public:
+  virtual ~PipelineLink() = default;
+
+  // Opens the streams. `on_failure` is called at most once, on the link's own thread, when the link
+  // gives up (a peer refused or was out of reach for too long); it must be quick and must not call
+  // the link. Every call that waits, now or later, ends with the same status.
+  virtual absl::Status Start(std::function<void(const absl::Status&)> on_failure) = 0;
+
+  // Memory for a tensor that will cross `boundary` in `direction`: at least the columns of the
+  // boundary times the largest number of rows. Waits until the lane has room at the receiver
+  // (credits) and a buffer is free.
+  // Errors: DeadlineExceeded  no room for `stall_limit`; names the peer and what it has not taken
+  //         Cancelled         stopped
+  //         others            the link's failure
+  virtual absl::StatusOr<FloatBuffer> Reserve(uint32_t lane, uint32_t boundary,
+                                              FlowDirection direction,
+                                              absl::Duration stall_limit) = 0;
+
+  // Sends the first rows * columns elements of a buffer that Reserve gave to this lane for this
+  // boundary and direction. Returns at once; the caller must not write to it any more.
+  virtual absl::Status Send(uint32_t lane, const FlowTag& tag, FlowShape shape,
+                            FloatBuffer elements) = 0;
+
+  // Waits for the tensor and takes it out of the mailbox: the sender gets its credit back. Letting
+  // go of the buffer makes its memory free for another tensor.
+  // Errors: DeadlineExceeded  nothing came for `stall_limit`; names the tensor and the peer
+  //         InvalidArgument   it came with another shape than `shape`; names both sides
+  //         Cancelled         stopped
+  //         others            the link's failure
+  virtual absl::StatusOr<FloatBuffer> Receive(uint32_t lane, const FlowTag& tag, FlowShape shape,
+                                              absl::Duration stall_limit) = 0;
+
+  // Wakes everyone who waits, now or later, with Cancelled.
+  virtual void Stop() = 0;
+
+  // Ends the streams in order, at most for `deadline`; no callback is under way or will come then.
+  // Called by the destructor with a deadline of 0 when it has not been called.
+  virtual absl::Status Close(absl::Duration deadline) = 0;
+};
+
+// What a link must know.
+struct PipelineLinkOptions {
+  const v1::Plan* plan = nullptr;  // borrowed; outlives the link
+  uint32_t worker = 0;             // index into plan.worker
+  uint32_t lanes = 1;
+  uint64_t max_rows = 0;  // samples of the largest micro-batch or chunk
+  // Buffers that the lanes of this worker keep of each boundary after Receive, at most, by
+  // direction all lanes together (what comes from the schedule).
+  uint32_t kept = 1;
+};
+
+// Made before the worker reports READY, so that peers find it; Start comes when all are ready.
+using PipelineLinkFactory =
+    std::function<absl::StatusOr<std::unique_ptr<PipelineLink>>(const PipelineLinkOptions&)>;
+
+}  // namespace sangam
+
+#endif  // SANGAM_WORKER_RUNTIME_PIPELINE_LINK_H_
