@@ -16,8 +16,8 @@ class ActivityRecord {
   // `num_blocks`: of the model.
   ActivityRecord(uint32_t lane, uint32_t num_blocks) : lane_(lane), times_(num_blocks) {}
 
-  // The lane has followed an instruction, on a micro-batch of `rows` samples. `begin_us` on the wall
-  // clock. Neighbouring events of one kind and micro-batch become one.
+  // The lane has followed an instruction, on a micro-batch of `rows` samples. `begin_us` on the
+  // wall clock. Neighbouring events of one kind and micro-batch become one.
   void AddEvent(const Instruction& instruction, uint64_t rows, uint64_t begin_us,
                 uint64_t duration_us);
 

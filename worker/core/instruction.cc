@@ -32,7 +32,8 @@ std::string ToString(const Instruction& instruction) {
     case Op::kBackward:
       return absl::StrCat("Backward", block, micro_batch, weights_only);
     case Op::kBackwardInput:
-      return absl::StrCat("BackwardInput", block, micro_batch, instruction.input_gradient ? "" : " none");
+      return absl::StrCat("BackwardInput", block, micro_batch,
+                          instruction.input_gradient ? "" : " none");
     case Op::kBackwardWeights:
       return absl::StrCat("BackwardWeights", block, micro_batch);
     case Op::kSendGradient:

@@ -65,7 +65,8 @@ struct Instruction {
   }
 };
 
-// "Forward b1 mb 3", "Send boundary 1 mb 3", "EmitGradient b0 share 2"; for people and golden tests.
+// "Forward b1 mb 3", "Send boundary 1 mb 3", "EmitGradient b0 share 2"; for people and golden
+// tests.
 std::string ToString(const Instruction& instruction);
 
 }  // namespace sangam

@@ -22,9 +22,8 @@ struct LaneMicroBatch {
 // received, computed, sent and given away in each pass, and in which slot. Pure.
 class LaneProgram {
  public:
-  // `recompute`: for each block of the model whether it recomputes, so that its backward pass cannot
-  // be split. Everything is borrowed.
-  // REQUIRES: CheckStages(*plan) is OK.
+  // `recompute`: for each block of the model whether it recomputes, so that its backward pass
+  // cannot be split. Everything is borrowed. REQUIRES: CheckStages(*plan) is OK.
   LaneProgram(const v1::Plan* plan, uint32_t worker, const std::vector<bool>* recompute);
 
   // One training step. `passes`: of the worker's rank, over positions in `micro_batches`.

@@ -42,8 +42,7 @@ absl::Status CheckTrained(const v1::Plan& plan) {
   for (const v1::BlockLayout& block : plan.layout().block()) {
     if (block.segment() >= 0) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      "plan.layout: no block has parameters, nothing can be trained");
+  return absl::InvalidArgumentError("plan.layout: no block has parameters, nothing can be trained");
 }
 
 ScheduleShape ShapeOf(const v1::Plan& plan, size_t micro_batches) {
@@ -72,8 +71,7 @@ std::vector<LaneMicroBatch> MicroBatchesOf(const v1::Plan& plan, IndexRange shar
 }
 
 absl::StatusOr<StepProgram> TrainProgram(const v1::Plan& plan, const v1::WorkerPlan& worker,
-                                         const ProgramInputs& inputs,
-                                         const LaneProgram& writer) {
+                                         const ProgramInputs& inputs, const LaneProgram& writer) {
   const uint32_t count = worker.shares().end() - worker.shares().begin();
   if (inputs.lanes > count) {
     return absl::InvalidArgumentError(absl::StrCat("found ", inputs.lanes, " lanes for ", count,

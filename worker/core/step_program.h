@@ -36,18 +36,19 @@ struct ProgramInputs {
 };
 
 // Number of lanes of a worker with `threads` compute threads: in a pipeline those of the plan, else
-// at most one for each of its shares. That every lane has a share of every step is what keeps a lane
-// from falling behind: no weights of a later step can come while it still reads the earlier ones.
-// Errors: InvalidArgument  the plan has no such worker, or its spans lie outside of the shares
+// at most one for each of its shares. That every lane has a share of every step is what keeps a
+// lane from falling behind: no weights of a later step can come while it still reads the earlier
+// ones. Errors: InvalidArgument  the plan has no such worker, or its spans lie outside of the
+// shares
 absl::StatusOr<uint32_t> NumLanes(const v1::Plan& plan, uint32_t worker, uint32_t threads);
 
 // The program of one worker for rounds of `kind`. Pure.
 //
-// Shares are dealt to the lanes in consecutive runs, evaluation chunks in turn (lane_deal.h); a lane
-// goes through its micro-batches in the order of the plan's schedule. A block's weights are awaited
-// just before the lane first uses them, and its gradient leaves right after the share's last backward
-// of that block, while the blocks below are still to come.
-// Errors: InvalidArgument  a plan that contradicts itself; names the field
+// Shares are dealt to the lanes in consecutive runs, evaluation chunks in turn (lane_deal.h); a
+// lane goes through its micro-batches in the order of the plan's schedule. A block's weights are
+// awaited just before the lane first uses them, and its gradient leaves right after the share's
+// last backward of that block, while the blocks below are still to come. Errors: InvalidArgument  a
+// plan that contradicts itself; names the field
 absl::StatusOr<StepProgram> BuildStepProgram(const v1::Plan& plan, const ProgramInputs& inputs,
                                              RoundKind kind);
 

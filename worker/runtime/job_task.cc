@@ -95,8 +95,8 @@ absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment) {
   v1::JobReport ready;
   *ready.mutable_ready() = job->Facts();
   LogInfo("job prepared", "job=%d generation=%d worker=%d rank=%d lanes=%d train_samples=%d", job_,
-          generation_, worker, job->plan.worker(static_cast<int>(worker)).rank(),
-          job->lanes.size(), ready.ready().train_samples());
+          generation_, worker, job->plan.worker(static_cast<int>(worker)).rank(), job->lanes.size(),
+          ready.ready().train_samples());
   Report(std::move(ready));
   ASSIGN_OR_RETURN(const v1::Assignment run, AwaitRun());
   // A worker without shares has nothing to do, and its end is not waited for.

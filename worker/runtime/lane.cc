@@ -92,13 +92,13 @@ absl::Status Lane::RunRound(Round round) {
   round_ = round;
   const bool training = round.kind == RoundKind::kTrain;
   const bool traced = training && IsTraced(round.step, parts_.timeline.steps_total);
-  const StepProgram* program = training                              ? parts_.train
+  const StepProgram* program = training                             ? parts_.train
                                : round.kind == RoundKind::kEvaluate ? parts_.evaluate
                                                                     : parts_.finish;
   for (const Instruction& instruction : program->lanes[index_]) {
     if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
-    RETURN_IF_ERROR(Timed(instruction, traced), "%s at step %d, %s", NameOf(round.kind),
-                    round.step, ToString(instruction));
+    RETURN_IF_ERROR(Timed(instruction, traced), "%s at step %d, %s", NameOf(round.kind), round.step,
+                    ToString(instruction));
   }
   if (traced) parts_.reporter->AddTrace(round.step, record_.TakeEvents());
   return absl::OkStatus();
@@ -233,8 +233,7 @@ absl::Status Lane::Receive(const Instruction& instruction, FlowDirection directi
   return absl::OkStatus();
 }
 
-absl::Status Lane::Send(const Instruction& instruction, FlowDirection direction,
-                        const Slot& slot) {
+absl::Status Lane::Send(const Instruction& instruction, FlowDirection direction, const Slot& slot) {
   if (slot.rows == 0) return absl::OkStatus();
   const Boundary& boundary = boundaries_[instruction.boundary];
   const uint32_t first = stages_[instruction.chunk].first;
@@ -282,10 +281,9 @@ absl::Status Lane::Forward(const Instruction& instruction, Slot* slot) {
   const uint32_t block = instruction.block;
   const uint32_t place = block - stages_[instruction.chunk].first;
   ASSIGN_OR_RETURN(const ConstMatrix input, InputOf(instruction, *slot));
-  ASSIGN_OR_RETURN(slot->outputs[place],
-                   parts_.job->blocks[block]->Forward(backend(), slot->context, input,
-                                                      WeightsOf(block),
-                                                      MemoryOf(instruction).states[place].get()));
+  ASSIGN_OR_RETURN(slot->outputs[place], parts_.job->blocks[block]->Forward(
+                                             backend(), slot->context, input, WeightsOf(block),
+                                             MemoryOf(instruction).states[place].get()));
   return absl::OkStatus();
 }
 
@@ -294,8 +292,8 @@ absl::Status Lane::ComputeLoss(const Instruction& instruction, Slot* slot) {
   const ConstMatrix outputs = slot->outputs.back();
   Matrix gradient{MemoryOf(instruction).output_gradients.back()->data(), outputs.rows,
                   outputs.cols};
-  ASSIGN_OR_RETURN(const LossSums sums, parts_.job->loss->Compute(backend(), outputs,
-                                                                  slot->batch.labels, &gradient));
+  ASSIGN_OR_RETURN(const LossSums sums,
+                   parts_.job->loss->Compute(backend(), outputs, slot->batch.labels, &gradient));
   share_loss_ += sums.loss;
   slot->loss_gradient = gradient;
   return absl::OkStatus();
@@ -325,8 +323,8 @@ absl::StatusOr<ConstMatrix> Lane::OutputGradientOf(const Instruction& instructio
   // In the order of the blocks that read the output, wherever they are.
   for (uint32_t to = block + 2; to < num_blocks(); ++to) {
     if (!layout(to).has_skip_from() || layout(to).skip_from() != block) continue;
-    const ConstMatrix skipped = to < stage.end ? slot.input_gradients[to - stage.first]
-                                               : received(num_blocks() + to);
+    const ConstMatrix skipped =
+        to < stage.end ? slot.input_gradients[to - stage.first] : received(num_blocks() + to);
     RETURN_IF_ERROR(backend()->Add(summed ? ConstMatrix(sum) : gradient, skipped, sum));
     summed = true;
   }
@@ -339,8 +337,7 @@ absl::StatusOr<BlockGradients> Lane::GradientsOf(uint32_t block) {
   BlockGradient& gradient = gradients_[block];
   if (!gradient.begun) {
     for (const ParameterUse& use : gradient.uses) {
-      ASSIGN_OR_RETURN(gradient.sums[use.tied],
-                       parts_.job->outbox->Take(use.segment, use.use));
+      ASSIGN_OR_RETURN(gradient.sums[use.tied], parts_.job->outbox->Take(use.segment, use.use));
     }
   }
   BlockGradients to;
@@ -364,9 +361,9 @@ absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
   ASSIGN_OR_RETURN(const ConstMatrix output_gradient, OutputGradientOf(instruction, *slot));
   ConstMatrix* const input_gradient = &slot->input_gradients[place];
   if (instruction.op == Op::kBackwardInput) {
-    ASSIGN_OR_RETURN(*input_gradient, computes.BackwardInput(
-                                          backend(), slot->context, output_gradient,
-                                          WeightsOf(block), instruction.input_gradient, state));
+    ASSIGN_OR_RETURN(*input_gradient,
+                     computes.BackwardInput(backend(), slot->context, output_gradient,
+                                            WeightsOf(block), instruction.input_gradient, state));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block));

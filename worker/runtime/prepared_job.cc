@@ -170,8 +170,8 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
         "memory of lane %d", l);
     job->lanes.push_back(std::move(lane));
   }
-  RETURN_IF_ERROR(BuildPipelineLink(options, lanes, *std::max_element(slots.begin(), slots.end()),
-                                    job.get()));
+  RETURN_IF_ERROR(
+      BuildPipelineLink(options, lanes, *std::max_element(slots.begin(), slots.end()), job.get()));
   return job;
 }
 

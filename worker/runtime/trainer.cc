@@ -66,19 +66,18 @@ absl::Status CheckLength(const PreparedJob& job, const v1::Assignment& run) {
   }
   const BatchCut cut = CutOf(job, run);
   if (run.steps_per_epoch() != cut.StepsPerEpoch()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("steps_per_epoch: found ", run.steps_per_epoch(), ", expected ",
-                     cut.StepsPerEpoch(), " for ", cut.training_samples,
-                     " samples in batches of ", cut.batch_size));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "steps_per_epoch: found ", run.steps_per_epoch(), ", expected ", cut.StepsPerEpoch(),
+        " for ", cut.training_samples, " samples in batches of ", cut.batch_size));
   }
   if (job.data.train == nullptr) return absl::OkStatus();
   const bool tested = run.test_samples() > 0;
   if (job.data.train->num_samples() != run.train_samples() ||
       (tested && job.data.test_samples() != run.test_samples())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "train_samples and test_samples: found ", run.train_samples(), " and ",
-        run.test_samples(), ", expected ", job.data.train->num_samples(), " and ",
-        job.data.test_samples(), " as in the data"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("train_samples and test_samples: found ", run.train_samples(), " and ",
+                     run.test_samples(), ", expected ", job.data.train->num_samples(), " and ",
+                     job.data.test_samples(), " as in the data"));
   }
   return absl::OkStatus();
 }
@@ -143,8 +142,8 @@ absl::Status Trainer::StartBatches(const BatchFeedFactory& make_feed) {
   }
   BatchSequence sequence = [this](size_t lane) { return NextBatch(lane); };
   if (job_->spec.data().served()) {
-    ASSIGN_OR_RETURN(batches_, make_feed(job_->plan, job_->worker, job_->WantedBatches(),
-                                         std::move(sequence)));
+    ASSIGN_OR_RETURN(
+        batches_, make_feed(job_->plan, job_->worker, job_->WantedBatches(), std::move(sequence)));
     return absl::OkStatus();
   }
   reader_ = std::make_unique<BatchReader>(job_->spec, cut_, &job_->data);

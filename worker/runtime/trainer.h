@@ -47,9 +47,8 @@ class Trainer {
                                                          const BatchFeedFactory& make_feed);
   ~Trainer() = default;
 
-  // Trains, evaluates and ends the links; returns when every thread of the run has ended. Call once.
-  // Reports steps and evaluations, not the end.
-  // Errors: Cancelled  stopped
+  // Trains, evaluates and ends the links; returns when every thread of the run has ended. Call
+  // once. Reports steps and evaluations, not the end. Errors: Cancelled  stopped
   //         others     what failed first, in words that name it
   absl::Status Run(const ParameterLinkFactory& make_link);
 
