@@ -1,4 +1,4 @@
-#include "worker/data/data_root.h"
+#include "common/data/data_root.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "worker/data/idx.h"
+#include "common/data/idx.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "worker/data/input_file.h"
+#include "common/data/input_file.h"
 
 namespace sangam {
 namespace {
@@ -67,8 +67,7 @@ absl::Status CheckSizes(OpenIdx* idx) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OpenIdx> OpenHeader(const IdxDataset::File& named, uint32_t magic,
-                                   const char* what) {
+absl::StatusOr<OpenIdx> OpenHeader(const NamedFile& named, uint32_t magic, const char* what) {
   OpenIdx idx;
   ASSIGN_OR_RETURN(idx.file, InputFile::Open(named.path, named.name));
   ASSIGN_OR_RETURN(const uint32_t found, ReadBigEndian(idx.file.get()));
@@ -147,15 +146,17 @@ absl::StatusOr<std::unique_ptr<IdxDataset>> IdxDataset::Open(const Options& opti
   return dataset;
 }
 
-absl::Status IdxDataset::Read(uint64_t sample, float* row, uint32_t* label) const {
+absl::Status IdxDataset::Read(uint64_t sample, float* row, uint32_t* labels) const {
   if (sample >= num_samples_) {
     return absl::OutOfRangeError(
         absl::StrCat("sample ", sample, ": expected less than ", num_samples_));
   }
-  const uint8_t* pixels = pixels_.get() + sample * sample_elements_;
-  const float* value = value_of_byte_.data();
-  for (uint64_t e = 0; e < sample_elements_; ++e) row[e] = value[pixels[e]];
-  *label = labels_[sample];
+  if (row != nullptr) {
+    const uint8_t* pixels = pixels_.get() + sample * sample_elements_;
+    const float* value = value_of_byte_.data();
+    for (uint64_t e = 0; e < sample_elements_; ++e) row[e] = value[pixels[e]];
+  }
+  if (labels != nullptr) *labels = labels_[sample];
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-#include "worker/data/input_file.h"
+#include "common/data/input_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

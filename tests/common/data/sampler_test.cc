@@ -1,4 +1,4 @@
-#include "worker/data/sampler.h"
+#include "common/data/sampler.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-#ifndef SANGAM_WORKER_DATA_INPUT_FILE_H_
-#define SANGAM_WORKER_DATA_INPUT_FILE_H_
+#ifndef SANGAM_COMMON_DATA_INPUT_FILE_H_
+#define SANGAM_COMMON_DATA_INPUT_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,12 @@
 #include "absl/status/statusor.h"
 
 namespace sangam {
+
+// A file and what messages call it.
+struct NamedFile {
+  std::string path;
+  std::string name;
+};
 
 // Reads a regular file from front to back. When its first two bytes are gzip's magic number (1f
 // 8b), what is read is the uncompressed content of all members, their checksums verified; the
@@ -29,6 +35,11 @@ class InputFile {
   //         Unavailable  the file system failed
   absl::Status Read(size_t count, uint8_t* out);
 
+  // Reads up to `count` bytes: bytes delivered, at least 1; 0 at the end of the content, which is
+  // also the file's. For content whose length nobody has said.
+  // Errors: as Read, and ExpectEnd's
+  absl::StatusOr<size_t> ReadSome(size_t count, uint8_t* out);
+
   // OK when nothing follows: the content is at its end, and so is the file.
   // Errors: DataLoss  more content, bytes behind the gzip data, a wrong checksum
   absl::Status ExpectEnd();
@@ -45,8 +56,6 @@ class InputFile {
   struct Inflater;
 
   InputFile(int descriptor, uint64_t file_bytes, std::string name);
-  // Bytes delivered, between 1 and `count`; 0 at the end of the content.
-  absl::StatusOr<size_t> ReadSome(size_t count, uint8_t* out);
   absl::StatusOr<size_t> ReadRaw(size_t count, uint8_t* out);
   absl::StatusOr<size_t> Inflate(size_t count, uint8_t* out);
   absl::Status StartInflater();
@@ -67,4 +76,4 @@ class InputFile {
 
 }  // namespace sangam
 
-#endif  // SANGAM_WORKER_DATA_INPUT_FILE_H_
+#endif  // SANGAM_COMMON_DATA_INPUT_FILE_H_

@@ -1,5 +1,5 @@
-#ifndef SANGAM_WORKER_DATA_SAMPLER_H_
-#define SANGAM_WORKER_DATA_SAMPLER_H_
+#ifndef SANGAM_COMMON_DATA_SAMPLER_H_
+#define SANGAM_COMMON_DATA_SAMPLER_H_
 
 #include <cstdint>
 #include <vector>
@@ -43,4 +43,4 @@ class Sampler {
 
 }  // namespace sangam
 
-#endif  // SANGAM_WORKER_DATA_SAMPLER_H_
+#endif  // SANGAM_COMMON_DATA_SAMPLER_H_

@@ -1,4 +1,4 @@
-#include "worker/data/idx.h"
+#include "common/data/idx.h"
 
 #include <unistd.h>
 

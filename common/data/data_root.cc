@@ -1,4 +1,4 @@
-#include "worker/data/data_root.h"
+#include "common/data/data_root.h"
 
 #include <sys/stat.h>
 
@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
 
 namespace sangam {
 namespace {
@@ -58,7 +59,7 @@ absl::StatusOr<DataRoot> DataRoot::Create(const std::string& folder) {
   return DataRoot(real.get());
 }
 
-absl::StatusOr<std::string> DataRoot::Resolve(absl::string_view relative) const {
+absl::Status DataRoot::CheckInside(absl::string_view relative) const {
   const std::string shown = absl::CEscape(relative);
   if (relative.empty()) {
     return absl::InvalidArgumentError(
@@ -74,17 +75,26 @@ absl::StatusOr<std::string> DataRoot::Resolve(absl::string_view relative) const 
                                                    "relative to data_root ",
                                                    path_));
   }
-  const std::string outside =
-      absl::StrCat("data path \"", shown, "\": leads out of data_root ", path_);
+  if (LeadsUp(std::string(relative))) return LeadsOut(relative);
+  return absl::OkStatus();
+}
+
+absl::Status DataRoot::LeadsOut(absl::string_view relative) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("data path \"", absl::CEscape(relative), "\": leads out of data_root ", path_));
+}
+
+absl::StatusOr<std::string> DataRoot::Resolve(absl::string_view relative) const {
   // Before the file system is asked: whether something exists outside is nobody's business.
-  if (LeadsUp(std::string(relative))) return absl::InvalidArgumentError(outside);
+  RETURN_IF_ERROR(CheckInside(relative));
   const auto real = RealPath(absl::StrCat(path_, "/", relative));
   if (real == nullptr) {
-    return PathError(errno, absl::StrCat("data path \"", shown, "\" below data_root ", path_));
+    return PathError(
+        errno, absl::StrCat("data path \"", absl::CEscape(relative), "\" below data_root ", path_));
   }
   const std::string prefix = path_ == "/" ? path_ : absl::StrCat(path_, "/");
   if (path_ != real.get() && !absl::StartsWith(real.get(), prefix)) {
-    return absl::InvalidArgumentError(outside);
+    return LeadsOut(relative);
   }
   return std::string(real.get());
 }

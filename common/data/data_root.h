@@ -1,8 +1,10 @@
-#ifndef SANGAM_WORKER_DATA_DATA_ROOT_H_
-#define SANGAM_WORKER_DATA_DATA_ROOT_H_
+#ifndef SANGAM_COMMON_DATA_DATA_ROOT_H_
+#define SANGAM_COMMON_DATA_DATA_ROOT_H_
 
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -23,14 +25,20 @@ class DataRoot {
   //         PermissionDenied  a folder on the way may not be searched
   absl::StatusOr<std::string> Resolve(absl::string_view relative) const;
 
+  // Whether `relative` stays inside as far as its text tells: the first half of Resolve, for
+  // patterns. Errors: InvalidArgument  as Resolve
+  absl::Status CheckInside(absl::string_view relative) const;
+
   // Real and absolute.
   const std::string& path() const { return path_; }
 
  private:
   explicit DataRoot(std::string path) : path_(std::move(path)) {}
+  absl::Status LeadsOut(absl::string_view relative) const;
+
   std::string path_;
 };
 
 }  // namespace sangam
 
-#endif  // SANGAM_WORKER_DATA_DATA_ROOT_H_
+#endif  // SANGAM_COMMON_DATA_DATA_ROOT_H_

@@ -1,5 +1,5 @@
-#ifndef SANGAM_WORKER_RUNTIME_JOB_DATA_H_
-#define SANGAM_WORKER_RUNTIME_JOB_DATA_H_
+#ifndef SANGAM_COMMON_DATA_JOB_DATA_H_
+#define SANGAM_COMMON_DATA_JOB_DATA_H_
 
 #include <atomic>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/data/data_root.h"
+#include "common/data/dataset.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
-#include "worker/data/data_root.h"
-#include "worker/data/dataset.h"
 
 namespace sangam {
 
@@ -34,12 +34,13 @@ struct JobDataOptions {
 };
 
 // Opens what `spec` names below the data root and checks that it fits the model: the samples' shape
-// has as many elements as the model's input, and every label has an output.
+// has as many elements as the model's input, there are as many labels as the loss has terms, every
+// label has an output, and every token of a sequence a row in the embedding that it enters.
 // Errors: InvalidArgument  a path outside of the root, data that does not fit; names field and file
-//         others           as IdxDataset::Open
+//         others           as IdxDataset::Open, SequenceDataset::Open and FindFiles
 absl::StatusOr<JobData> OpenJobData(const v1::JobSpec& spec, const v1::ModelLayout& layout,
                                     const JobDataOptions& options);
 
 }  // namespace sangam
 
-#endif  // SANGAM_WORKER_RUNTIME_JOB_DATA_H_
+#endif  // SANGAM_COMMON_DATA_JOB_DATA_H_

@@ -1,16 +1,16 @@
-#ifndef SANGAM_WORKER_DATA_IDX_H_
-#define SANGAM_WORKER_DATA_IDX_H_
+#ifndef SANGAM_COMMON_DATA_IDX_H_
+#define SANGAM_COMMON_DATA_IDX_H_
 
 #include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/data/dataset.h"
+#include "common/data/dataset.h"
+#include "common/data/input_file.h"
 
 namespace sangam {
 
@@ -22,13 +22,9 @@ namespace sangam {
 // The samples stay in memory as bytes; a byte becomes (byte / 255 - mean) / stddev when it is read.
 class IdxDataset : public Dataset {
  public:
-  struct File {
-    std::string path;
-    std::string name;  // what messages call it
-  };
   struct Options {
-    File images;
-    File labels;
+    NamedFile images;
+    NamedFile labels;
     float mean = 0;
     float stddev = 1;  // > 0
     // Refuses data that would need more memory.
@@ -50,9 +46,10 @@ class IdxDataset : public Dataset {
   uint64_t num_samples() const override { return num_samples_; }
   const std::vector<uint64_t>& sample_shape() const override { return sample_shape_; }
   uint64_t sample_elements() const override { return sample_elements_; }
+  uint64_t labels_per_sample() const override { return 1; }
   uint32_t num_classes() const override { return num_classes_; }
   uint64_t memory_bytes() const override { return num_samples_ * (sample_elements_ + 1); }
-  absl::Status Read(uint64_t sample, float* row, uint32_t* label) const override;
+  absl::Status Read(uint64_t sample, float* row, uint32_t* labels) const override;
 
  private:
   IdxDataset() = default;
@@ -68,4 +65,4 @@ class IdxDataset : public Dataset {
 
 }  // namespace sangam
 
-#endif  // SANGAM_WORKER_DATA_IDX_H_
+#endif  // SANGAM_COMMON_DATA_IDX_H_

@@ -1,4 +1,4 @@
-#include "worker/runtime/job_data.h"
+#include "common/data/job_data.h"
 
 #include <atomic>
 #include <filesystem>
@@ -14,7 +14,7 @@
 #include "tests/testing/idx_bytes.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
-#include "worker/data/data_root.h"
+#include "common/data/data_root.h"
 
 namespace sangam {
 namespace {
