@@ -181,6 +181,13 @@ absl::Status Backend::Fill(float value, Matrix out) {
   return out.size() == 0 ? absl::OkStatus() : DoFill(value, out);
 }
 
+absl::Status Backend::Copy(ConstMatrix in, Matrix out) {
+  RETURN_IF_ERROR(CheckView("copy", "out", out));
+  RETURN_IF_ERROR(CheckShape("copy", "in", in, out.rows, out.cols));
+  RETURN_IF_ERROR(CheckApart("copy", "in", in, out));
+  return out.size() == 0 ? absl::OkStatus() : DoCopy(in, out);
+}
+
 absl::Status Backend::Gemm(const GemmArguments& arguments) {
   RETURN_IF_ERROR(CheckGemm(arguments));
   return arguments.c.size() == 0 ? absl::OkStatus() : DoGemm(arguments);

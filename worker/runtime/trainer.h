@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/data/batch_reader.h"
+#include "common/data/batch_id.h"
 #include "common/plan/batch_cut.h"
 #include "proto/plan.pb.h"
 #include "worker/core/load_sequence.h"
@@ -81,7 +81,6 @@ class Trainer {
   RunLatch latch_;
 
   std::vector<LoadSequence> loads_;  // by lane; used on the source's thread only
-  std::unique_ptr<BatchReader> reader_;
   std::unique_ptr<BatchSource> batches_;  // last: its thread uses the above
 };
 

@@ -62,6 +62,11 @@ class CpuBackend : public Backend {
     return absl::OkStatus();
   }
 
+  absl::Status DoCopy(ConstMatrix in, Matrix out) override {
+    std::copy_n(in.data, in.size(), out.data);
+    return absl::OkStatus();
+  }
+
   absl::Status DoGemm(const GemmArguments& arguments) override {
     RETURN_IF_ERROR(gemm_.Multiply(arguments));
     switch (arguments.epilogue) {
