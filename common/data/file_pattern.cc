@@ -77,14 +77,16 @@ absl::StatusOr<std::vector<std::string>> Extend(const DataRoot& root,
     const auto below = [&prefix](const std::string& name) {
       return prefix.empty() ? name : absl::StrCat(prefix, "/", name);
     };
-    if (!HasWildcard(component)) {
-      extended.push_back(below(component));
-      continue;
+    std::vector<std::string> names = {component};
+    if (HasWildcard(component)) {
+      ASSIGN_OR_RETURN(names, MatchingNames(root, prefix, component));
     }
-    ASSIGN_OR_RETURN(const std::vector<std::string> names, MatchingNames(root, prefix, component));
     for (const std::string& name : names) {
-      ASSIGN_OR_RETURN(const std::string real, root.Resolve(below(name)));
-      if (HasKind(real, /*folder=*/!last)) extended.push_back(below(name));
+      const absl::StatusOr<std::string> real = root.Resolve(below(name));
+      // Not every folder that a wildcard found has it.
+      if (absl::IsNotFound(real.status()) && name == component) continue;
+      if (!real.ok()) return real.status();
+      if (HasKind(*real, /*folder=*/!last)) extended.push_back(below(name));
     }
   }
   return extended;

@@ -85,6 +85,18 @@ TEST_F(IdxTest, ReadsImagesAndLabels) {
   EXPECT_EQ((*data)->Read(3, row.data(), &label).code(), absl::StatusCode::kOutOfRange);
 }
 
+TEST_F(IdxTest, WritesNothingThatIsNotWanted) {
+  const auto data = Open(Images(), Labels());
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ((*data)->labels_per_sample(), 1);
+  std::vector<float> row(4, -1);
+  uint32_t label = 99;
+  ASSERT_TRUE((*data)->Read(2, nullptr, &label).ok());
+  EXPECT_EQ(label, 7);
+  ASSERT_TRUE((*data)->Read(1, row.data(), nullptr).ok());
+  EXPECT_EQ(row[0], 1.0f);
+}
+
 TEST_F(IdxTest, EachFileMayBeGzipped) {
   for (const bool images : {false, true}) {
     for (const bool labels : {false, true}) {
