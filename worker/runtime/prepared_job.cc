@@ -18,6 +18,7 @@
 #include "common/plan/schedule.h"
 #include "common/plan/worker_memory.h"
 #include "proto/plan.pb.h"
+#include "worker/core/lane_program.h"
 #include "worker/core/step_program.h"
 #include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
@@ -51,7 +52,7 @@ absl::Status BuildBlocks(PreparedJob* job) {
     ASSIGN_OR_RETURN(job->blocks[b], Block::Create(model, layout, b), "model.block[%d]", b);
   }
   if (job->wants_labels()) {
-    ASSIGN_OR_RETURN(job->loss, Loss::Create(job->spec.loss()));
+    ASSIGN_OR_RETURN(job->loss, Loss::Create(job->spec.loss(), layout.terms_per_sample()));
   }
   return absl::OkStatus();
 }
