@@ -29,6 +29,7 @@ TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
   task.memory_limit = options.memory_limit;
   task.make_link = options.make_link;
   task.make_pipeline_link = options.make_pipeline_link;
+  task.make_feed = options.make_feed;
   task.trainer = options.trainer;
   return task;
 }

@@ -12,6 +12,7 @@
 #include "common/base/mutex.h"
 #include "proto/plan.pb.h"
 #include "worker/data/data_root.h"
+#include "worker/runtime/batch_feed.h"
 #include "worker/runtime/job_task.h"
 #include "worker/runtime/parameter_link.h"
 #include "worker/runtime/pipeline_link.h"
@@ -34,6 +35,7 @@ struct WorkerOptions {
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;
   PipelineLinkFactory make_pipeline_link;
+  BatchFeedFactory make_feed;
   Trainer::Options trainer;
 };
 

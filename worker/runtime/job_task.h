@@ -12,6 +12,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/data/data_root.h"
+#include "worker/runtime/batch_feed.h"
 #include "worker/runtime/parameter_link.h"
 #include "worker/runtime/pipeline_link.h"
 #include "worker/runtime/prepared_job.h"
@@ -33,6 +34,7 @@ struct TaskOptions {
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;
   PipelineLinkFactory make_pipeline_link;
+  BatchFeedFactory make_feed;
   Trainer::Options trainer;
 };
 

@@ -80,7 +80,7 @@ class Trainer {
   RunReporter reporter_;
   RunLatch latch_;
 
-  std::vector<LoadSequence> loads_;  // by lane; used on the source's thread only
+  std::vector<LoadSequence> loads_;       // by lane; used on the source's thread only
   std::unique_ptr<BatchSource> batches_;  // last: its thread uses the above
 };
 
