@@ -11,9 +11,9 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/data/data_root.h"
 #include "proto/plan.pb.h"
 #include "worker/backend/backends.h"
-#include "worker/data/data_root.h"
 #include "worker/runtime/job_task.h"
 
 namespace sangam {

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/data/data_root.h"
 #include "proto/plan.pb.h"
-#include "worker/data/data_root.h"
 #include "worker/runtime/batch_feed.h"
 #include "worker/runtime/job_task.h"
 #include "worker/runtime/parameter_link.h"

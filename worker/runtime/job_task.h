@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
+#include "common/data/data_root.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
-#include "worker/data/data_root.h"
 #include "worker/runtime/batch_feed.h"
 #include "worker/runtime/parameter_link.h"
 #include "worker/runtime/pipeline_link.h"

@@ -146,9 +146,9 @@ absl::Status Trainer::StartBatches(const BatchFeedFactory& make_feed) {
         batches_, make_feed(job_->plan, job_->worker, job_->WantedBatches(), std::move(sequence)));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(batches_, Prefetcher::Start(job_->WantedBatches(),
-                                               BatchReader(job_->spec, cut_, &job_->data),
-                                               std::move(sequence)));
+  ASSIGN_OR_RETURN(
+      batches_, Prefetcher::Start(job_->WantedBatches(), BatchReader(job_->spec, cut_, &job_->data),
+                                  std::move(sequence)));
   return absl::OkStatus();
 }
 
