@@ -28,6 +28,7 @@ TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
   task.threads = options.threads;
   task.memory_limit = options.memory_limit;
   task.make_link = options.make_link;
+  task.make_pipeline_link = options.make_pipeline_link;
   task.trainer = options.trainer;
   return task;
 }

@@ -14,6 +14,7 @@
 #include "worker/data/data_root.h"
 #include "worker/runtime/job_task.h"
 #include "worker/runtime/parameter_link.h"
+#include "worker/runtime/pipeline_link.h"
 #include "worker/runtime/report_sink.h"
 #include "worker/runtime/trainer.h"
 
@@ -32,6 +33,7 @@ struct WorkerOptions {
   // Memory that a job may use, in bytes; 0: as much as there is.
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;
+  PipelineLinkFactory make_pipeline_link;
   Trainer::Options trainer;
 };
 

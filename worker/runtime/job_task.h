@@ -13,6 +13,7 @@
 #include "proto/plan.pb.h"
 #include "worker/data/data_root.h"
 #include "worker/runtime/parameter_link.h"
+#include "worker/runtime/pipeline_link.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/report_sink.h"
 #include "worker/runtime/trainer.h"
@@ -31,6 +32,7 @@ struct TaskOptions {
   // Memory that a job may use, in bytes; 0: as much as there is.
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;
+  PipelineLinkFactory make_pipeline_link;
   Trainer::Options trainer;
 };
 

@@ -1,4 +1,4 @@
-#include "server/rpc/call_registry.h"
+#include "common/rpc/call_registry.h"
 
 #include <cstddef>
 #include <cstdint>

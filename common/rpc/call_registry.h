@@ -1,5 +1,5 @@
-#ifndef SANGAM_SERVER_RPC_CALL_REGISTRY_H_
-#define SANGAM_SERVER_RPC_CALL_REGISTRY_H_
+#ifndef SANGAM_COMMON_RPC_CALL_REGISTRY_H_
+#define SANGAM_COMMON_RPC_CALL_REGISTRY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ class ServedCall {
   virtual void Check(absl::Duration now) = 0;
 };
 
-// The calls that a ParameterService is serving. Thread-safe; calls out with no lock held.
+// The calls that a service is serving. Thread-safe; calls out with no lock held.
 class CallRegistry {
  public:
   // At most `max_calls` at once.
@@ -67,4 +67,4 @@ class CallRegistry {
 
 }  // namespace sangam
 
-#endif  // SANGAM_SERVER_RPC_CALL_REGISTRY_H_
+#endif  // SANGAM_COMMON_RPC_CALL_REGISTRY_H_
