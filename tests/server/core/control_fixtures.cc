@@ -100,7 +100,7 @@ v1::RegisterRequest Registration(const v1::DaemonIdentity& daemon) {
   v1::RegisterRequest request;
   *request.mutable_daemon() = daemon;
   request.set_protocol_version(kProtocolVersion);
-  if (daemon.role() == v1::SERVER) request.set_address(absl::StrCat(daemon.name(), ":7070"));
+  request.set_address(absl::StrCat(daemon.name(), ":7070"));
   if (daemon.role() == v1::WORKER) request.set_backend("cpu");
   request.set_threads(2);
   return request;
