@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/plan/plan_shape.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -145,7 +146,7 @@ absl::Status ControlPlane::Check(const JobTable::Submission& submission, Moment 
   const JobOnWorkers job{submission.spec, submission.layout, LivingWorkers(wanted)};
   // It will wait for the others, and is looked at again when they have come.
   if (job.workers.size() < wanted) return absl::OkStatus();
-  return CheckFeasible(ForecastJob(job, options_.link_bytes_per_second, block_times_), job);
+  return CheckFeasible(ForecastOf(job, options_.link_bytes_per_second, block_times_), job);
 }
 
 absl::StatusOr<v1::PlanReport> ControlPlane::Plan(const JobTable::Submission& submission,
@@ -156,7 +157,7 @@ absl::StatusOr<v1::PlanReport> ControlPlane::Plan(const JobTable::Submission& su
   if (job.workers.empty()) {
     return absl::FailedPreconditionError("no worker is registered, so there is none to plan for");
   }
-  v1::PlanReport report = ForecastJob(job, options_.link_bytes_per_second, block_times_);
+  v1::PlanReport report = ForecastOf(job, options_.link_bytes_per_second, block_times_);
   if (job.workers.size() < wanted) {
     report.set_explanation(absl::StrCat(report.explanation(), "; this is for the ",
                                         job.workers.size(), " of ", wanted,
@@ -302,22 +303,23 @@ void ControlPlane::Start(const StartJob& start, Moment now) {
     on_workers.workers.push_back(&RegistrationOf(v1::WORKER, name));
   }
   const v1::PlanReport report =
-      ForecastJob(on_workers, options_.link_bytes_per_second, block_times_);
+      ForecastOf(on_workers, options_.link_bytes_per_second, block_times_);
   if (!report.feasible()) {
     ChangeState(start.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
     return;
   }
   const v1::StrategyForecast& chosen = report.forecast(static_cast<int>(report.chosen()));
-  const v1::Plan plan =
+  const absl::StatusOr<v1::Plan> plan =
       MakePlan({start.job, job.generation() + 1, choose(v1::WORKER, start.workers),
-                choose(v1::SERVER, start.servers)},
-               job.spec(), job.layout(), chosen);
-  if (const absl::Status room = MakeRoom(plan, job.spec()); !room.ok()) {
-    ChangeState(start.job, v1::FAILED, room.message(), now);
+                choose(v1::SERVER, start.servers), ShapeOf(chosen)},
+               job.spec(), job.layout());
+  const absl::Status ready = plan.ok() ? MakeRoom(*plan, job.spec()) : plan.status();
+  if (!ready.ok()) {
+    ChangeState(start.job, v1::FAILED, Shortened(ready.message(), kMaxReasonBytes), now);
     return;
   }
-  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), plan);
-  jobs_.SetPlan(start.job, plan, chosen,
+  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
+  jobs_.SetPlan(start.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
   ChangeState(start.job, v1::STARTING,
               absl::StrCat("on workers ", absl::StrJoin(start.workers, ", "), " and servers ",

@@ -23,8 +23,8 @@ struct JobOnWorkers {
 
 // How every strategy would do. Times of blocks come from what was measured of them on this kind of
 // backend, when all workers have the same one.
-v1::PlanReport ForecastJob(const JobOnWorkers& job, double link_bytes_per_second,
-                           const BlockTimes& times);
+v1::PlanReport ForecastOf(const JobOnWorkers& job, double link_bytes_per_second,
+                          const BlockTimes& times);
 
 // Whether the job can run as `report`, its forecast, says.
 // Errors: FailedPrecondition  not on these workers, but it could if their memory were large enough

@@ -43,10 +43,9 @@ class JobProgress {
   std::vector<std::string> NotReady() const;
 
   // Compares what the readers of the data found (the workers with the first or the last block; the
-  // coordinator when it serves the data) and fixes the length of the job; steps may be reported from now
-  // on.
-  // REQUIRES: NotReady() is empty.
-  // Errors: InvalidArgument  as AgreeOnFacts and LengthOf
+  // coordinator when it serves the data) and fixes the length of the job; steps may be reported
+  // from now on. REQUIRES: NotReady() is empty. Errors: InvalidArgument  as AgreeOnFacts and
+  // LengthOf
   absl::StatusOr<JobLength> Begin(absl::Duration now);
   bool begun() const { return losses_.has_value(); }
 

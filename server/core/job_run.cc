@@ -92,9 +92,9 @@ JobRun::Effects JobRun::OnServedData(const absl::StatusOr<v1::ReadyReport>& data
   Effects effects;
   if (!data.ok()) {
     // Nobody else's loss can have caused it.
-    effects.outcome = Failed(absl::StrCat("coordinator (data) failed: ",
-                                          absl::StatusCodeToString(data.status().code()), ": ",
-                                          data.status().message()));
+    effects.outcome = Failed(
+        absl::StrCat("coordinator (data) failed: ", absl::StatusCodeToString(data.status().code()),
+                     ": ", data.status().message()));
   } else if (!running()) {
     progress_.OnServedData(*data);
     BeginWhenReady(now, &effects);

@@ -62,7 +62,8 @@ absl::StatusOr<DataFacts> AgreeOnFacts(const std::vector<ReportedFacts>& reporte
     return absl::InvalidArgumentError(absl::StrCat("data: found ", facts.classes,
                                                    " classes (1 + the largest label), expected at "
                                                    "most ",
-                                                   outputs, ", the last dimension of the model's output"));
+                                                   outputs,
+                                                   ", the last dimension of the model's output"));
   }
   return facts;
 }

@@ -51,17 +51,16 @@ void TraceStore::Begin(absl::string_view name, const v1::Plan& plan) {
 absl::Status TraceStore::Check(const v1::TraceReport& report, const v1::ModelLayout& layout,
                                uint64_t steps_total) {
   if (report.step() >= steps_total) {
-    return absl::InvalidArgumentError(absl::StrCat("trace of step ", report.step(),
-                                                   ": expected a step below ", steps_total));
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace of step ", report.step(), ": expected a step below ", steps_total));
   }
   const auto blocks = static_cast<uint32_t>(layout.block_size());
   for (const v1::TraceEvent& event : report.event()) {
     if (event.block() >= blocks || event.activity() == v1::ACTIVITY_UNSPECIFIED ||
         !v1::Activity_IsValid(event.activity())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("trace of step ", report.step(), ": found activity ", event.activity(),
-                       " of block ", event.block(), ", expected a known one of a block below ",
-                       blocks));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "trace of step ", report.step(), ": found activity ", event.activity(), " of block ",
+          event.block(), ", expected a known one of a block below ", blocks));
     }
   }
   return absl::OkStatus();
@@ -104,7 +103,8 @@ absl::StatusOr<v1::JobTrace> TraceStore::Get(uint64_t job) const {
   }
   if (any) return trace;
   return absl::NotFoundError(absl::StrCat(
-      "job ", job, ": nothing of it was traced, or its trace is no longer kept (those of the newest ",
+      "job ", job,
+      ": nothing of it was traced, or its trace is no longer kept (those of the newest ",
       options_.max_jobs, " jobs are)"));
 }
 

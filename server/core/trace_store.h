@@ -65,7 +65,7 @@ class TraceStore {
     size_t bytes = 0;                             // of the reports
   };
   struct Job {
-    v1::JobTrace head;  // without events; an entry for each worker of the plan
+    v1::JobTrace head;       // without events; an entry for each worker of the plan
     uint32_t computing = 0;  // workers with shares
     size_t bytes = 0;        // head and events
     std::map<uint64_t, Step> steps;

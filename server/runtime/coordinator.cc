@@ -60,9 +60,8 @@ void LogNotices(const std::vector<ControlPlane::Notice>& notices) {
 absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
                                               const std::string& request_id) {
   if (request_id.size() > kMaxRequestIdBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("request_id: found ", request_id.size(),
-                                                   " bytes, expected at most ",
-                                                   kMaxRequestIdBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "request_id: found ", request_id.size(), " bytes, expected at most ", kMaxRequestIdBytes));
   }
   if (spec.ByteSizeLong() > kMaxSpecBytes) {
     return absl::InvalidArgumentError(absl::StrCat("spec: found ", spec.ByteSizeLong(),
@@ -214,9 +213,8 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
 
 absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) {
   ASSIGN_OR_RETURN(const JobTable::Submission submission, Validate(request.spec(), ""));
-  return Do([&submission](ControlPlane* control, Moment now) {
-    return control->Plan(submission, now);
-  });
+  return Do(
+      [&submission](ControlPlane* control, Moment now) { return control->Plan(submission, now); });
 }
 
 absl::StatusOr<v1::JobTrace> Coordinator::Trace(absl::string_view id_or_name) const {

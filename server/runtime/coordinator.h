@@ -61,7 +61,8 @@ class Coordinator {
   void SetServing(Serving serving);
   // What was found in the data of a served job, or why it cannot (go on to) be served. Of a job or
   // generation that is over: nothing.
-  void OnServedData(uint64_t job, uint64_t generation, const absl::StatusOr<v1::ReadyReport>& facts);
+  void OnServedData(uint64_t job, uint64_t generation,
+                    const absl::StatusOr<v1::ReadyReport>& facts);
 
   // For daemons. `request.address` is complete, "host:port".
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);

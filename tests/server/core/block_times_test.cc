@@ -89,8 +89,8 @@ TEST_F(BlockTimesTest, ReportsMustFitTheModel) {
   const absl::Status block = BlockTimes::Check(Report({Time(2, 1, 1, 8)}), spec_.model());
   EXPECT_EQ(block.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(block.message(), "block times: found block 2, expected one below 2");
-  for (const double bad : {-1.0, std::numeric_limits<double>::infinity(),
-                           std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double bad :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_FALSE(BlockTimes::Check(Report({Time(0, bad, 1, 8)}), spec_.model()).ok()) << bad;
     EXPECT_FALSE(BlockTimes::Check(Report({Time(0, 1, bad, 8)}), spec_.model()).ok()) << bad;
   }

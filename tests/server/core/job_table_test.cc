@@ -236,8 +236,8 @@ TEST(JobTableTest, PlanNamesTheDaemons) {
   plan.add_worker()->set_name("w-1");
   plan.add_server()->set_name("s-1");
   plan.mutable_server(0)->set_address("10.0.0.1:7070");
-  table.SetPlan(id, plan);
-  table.SetPlan(id, plan);
+  table.SetPlan(id, plan, {}, "");
+  table.SetPlan(id, plan, {}, "");
   const v1::Job& job = *table.Get(id);
   ASSERT_EQ(job.worker_size(), 1);
   EXPECT_EQ(job.worker(0), "w-1");

@@ -62,8 +62,8 @@ TEST(RegistrationTest, ASpeedIsANumberOrNotKnown) {
     worker.set_flops_per_second(speed);
     EXPECT_TRUE(CheckRegistration(worker).ok()) << speed;
   }
-  for (const double speed : {-1.0, std::numeric_limits<double>::infinity(),
-                             std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double speed :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     worker.set_flops_per_second(speed);
     ExpectFault(worker, "flops_per_second: found ");
   }

@@ -202,8 +202,9 @@ TEST(TraceStoreTest, ReportsMustFitTheJob) {
             "trace of step 10: expected a step below 10");
   v1::TraceReport report = Busy(0);
   report.mutable_event(0)->set_block(2);
-  EXPECT_EQ(TraceStore::Check(report, layout, 10).message(),
-            "trace of step 0: found activity 1 of block 2, expected a known one of a block below 2");
+  EXPECT_EQ(
+      TraceStore::Check(report, layout, 10).message(),
+      "trace of step 0: found activity 1 of block 2, expected a known one of a block below 2");
   for (const int activity : {0, 99}) {
     report = Busy(0);
     report.mutable_event(0)->set_activity(static_cast<v1::Activity>(activity));
