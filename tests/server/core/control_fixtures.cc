@@ -83,7 +83,6 @@ v1::JobSpec PipelineJob(const std::string& name) {
 v1::ModelLayout LayoutOf(const v1::JobSpec& spec) {
   auto layout = BuildModelLayout(spec.model());
   EXPECT_TRUE(layout.ok()) << layout.status();
-  if (layout->terms_per_sample() == 0) layout->set_terms_per_sample(1);  // FIXME
   return *layout;
 }
 
@@ -126,7 +125,10 @@ v1::RegisterRequest Registration(const v1::DaemonIdentity& daemon) {
   *request.mutable_daemon() = daemon;
   request.set_protocol_version(kProtocolVersion);
   request.set_address(absl::StrCat(daemon.name(), ":7070"));
-  if (daemon.role() == v1::WORKER) request.set_backend("cpu");
+  if (daemon.role() == v1::WORKER) {
+    request.set_backend("cpu");
+    request.set_flops_per_second(1e10);
+  }
   request.set_threads(2);
   return request;
 }
