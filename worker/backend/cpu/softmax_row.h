@@ -4,13 +4,14 @@
 #include <cstdint>
 
 #include "worker/backend/cpu/functions.h"
+#include "worker/backend/cpu/kernel.h"
 #include "worker/backend/cpu/lanes.h"
 
 // The parts of a softmax over one row.
 namespace sangam::cpu_kernels {
 
 // NaN when the first element is one; later ones are passed over (the sum shows them).
-inline float Largest(const float* x, int64_t size) {
+SANGAM_CPU_INLINE float Largest(const float* x, int64_t size) {
   float lanes[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = x[0];
   int64_t j = 0;
@@ -28,7 +29,7 @@ inline float Largest(const float* x, int64_t size) {
 }
 
 // Sum of exp(x[j] - largest); each term is left in `terms` when there is such an array.
-inline float SumOfExp(const float* x, int64_t size, float largest, float* terms) {
+SANGAM_CPU_INLINE float SumOfExp(const float* x, int64_t size, float largest, float* terms) {
   float lanes[kLanes] = {};
   int64_t j = 0;
   for (; j + kLanes <= size; j += kLanes) {
