@@ -96,6 +96,7 @@ class Forecaster {
   std::set<uint32_t> LaneSizes(const v1::Plan& plan) const;
   // Keeps the time of a forecast within bounds.
   absl::Status CheckSize() const;
+  // For every number of micro-batches that a lane can have. Fewer, in a short batch, need no more.
   absl::StatusOr<uint32_t> LeastOf(const v1::Plan& plan) const;
   absl::StatusOr<uint32_t> AmpleOf(const v1::Plan& plan) const;
   absl::StatusOr<std::vector<WorkerMemory>> Memories(const v1::Plan& plan) const;
