@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/suggestion.h"
+#include "client/wrap.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 
@@ -41,26 +41,14 @@ absl::StatusOr<uint64_t> ParseCount(absl::string_view value, uint64_t minimum, u
   return Malformed(value, absl::StrCat("a whole number from ", minimum, " to ", maximum));
 }
 
-// `text` in lines of at most kHelpColumns, each indented.
-std::string Wrapped(absl::string_view text) {
-  std::string result;
-  std::string line;
-  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    if (!line.empty() && kHelpIndent + line.size() + 1 + word.size() > kHelpColumns) {
-      absl::StrAppend(&result, std::string(kHelpIndent, ' '), line, "\n");
-      line.clear();
-    }
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-  }
-  if (!line.empty()) absl::StrAppend(&result, std::string(kHelpIndent, ' '), line, "\n");
-  return result;
-}
-
 }  // namespace
 
 void FlagSet::Add(const Text& text, std::string default_text, bool is_switch,
                   std::function<absl::Status(absl::string_view)> set) {
   SANGAM_CHECK(!Find(text.name).ok());
+  for (const Flag& flag : flags_) {
+    SANGAM_CHECK(text.letter == 0 || flag.text.letter != text.letter);
+  }
   flags_.push_back(Flag{text, std::move(default_text), is_switch, std::move(set)});
 }
 
@@ -140,6 +128,26 @@ absl::StatusOr<const FlagSet::Flag*> FlagSet::Find(absl::string_view name) const
       absl::StrCat("unknown flag --", name, DidYouMean(absl::StrCat("--", plain), names)));
 }
 
+absl::StatusOr<FlagSet::Given> FlagSet::Read(absl::string_view argument) const {
+  Given given;
+  if (argument[1] == '-') {
+    const size_t equals = argument.find('=');
+    if (equals != absl::string_view::npos) given.value = argument.substr(equals + 1);
+    ASSIGN_OR_RETURN(given.flag, Find(argument.substr(2, equals - 2)));
+    return given;
+  }
+  const auto found = std::find_if(flags_.begin(), flags_.end(), [&argument](const Flag& flag) {
+    return flag.text.letter == argument[1];
+  });
+  if (found == flags_.end() || (found->is_switch && argument.size() > 2)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown flag ", argument, "; flags begin with two dashes"));
+  }
+  given.flag = &*found;
+  if (argument.size() > 2) given.value = argument.substr(argument[2] == '=' ? 3 : 2);
+  return given;
+}
+
 absl::StatusOr<std::vector<std::string>> FlagSet::Parse(const std::vector<std::string>& arguments) {
   std::vector<std::string> positional;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -157,26 +165,17 @@ absl::StatusOr<std::vector<std::string>> FlagSet::Parse(const std::vector<std::s
       help_requested_ = true;
       continue;
     }
-    if (argument[1] != '-') {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown flag ", argument, "; flags begin with two dashes"));
-    }
-    const size_t equals = argument.find('=');
-    const absl::string_view name =
-        argument.substr(2, equals == absl::string_view::npos ? equals : equals - 2);
-    ASSIGN_OR_RETURN(const Flag* flag, Find(name));
-    absl::string_view value = "true";
-    if (equals != absl::string_view::npos) {
-      value = argument.substr(equals + 1);
-    } else if (!flag->is_switch) {
+    ASSIGN_OR_RETURN(Given given, Read(argument));
+    if (!given.value.has_value() && given.flag->is_switch) given.value = "true";
+    if (!given.value.has_value()) {
+      const Text& text = given.flag->text;
       if (i + 1 == arguments.size()) {
-        return absl::InvalidArgumentError(absl::StrCat("flag --", flag->text.name,
-                                                       " needs a value: --", flag->text.name, "=",
-                                                       flag->text.value));
+        return absl::InvalidArgumentError(
+            absl::StrCat("flag --", text.name, " needs a value: --", text.name, "=", text.value));
       }
-      value = arguments[++i];
+      given.value = arguments[++i];
     }
-    RETURN_IF_ERROR(flag->set(value), "flag --%s", flag->text.name);
+    RETURN_IF_ERROR(given.flag->set(*given.value), "flag --%s", given.flag->text.name);
   }
   return positional;
 }
@@ -186,10 +185,15 @@ std::string FlagSet::Help() const {
   for (const Flag& flag : flags_) {
     absl::StrAppend(&result, "  --", flag.text.name);
     if (!flag.is_switch) absl::StrAppend(&result, "=", flag.text.value);
+    if (flag.text.letter != 0) {
+      const std::string letter(1, flag.text.letter);
+      absl::StrAppend(&result, ", -", letter, flag.is_switch ? "" : " ",
+                      flag.is_switch ? "" : flag.text.value);
+    }
     absl::StrAppend(&result, "\n");
     std::string help = flag.text.help;
     if (!flag.default_text.empty()) absl::StrAppend(&help, " Default: ", flag.default_text, ".");
-    absl::StrAppend(&result, Wrapped(help));
+    absl::StrAppend(&result, HangingText("", help, kHelpIndent, kHelpColumns));
   }
   return result;
 }

@@ -18,18 +18,20 @@ namespace sangam {
 // The flags of one verb. Each verb has its own set, so that its help shows what it takes and
 // nothing else (Abseil's flags are global to a program). Not thread-safe.
 //
-//   --name=value, --name value; --name alone for switches; '-' and '_' in names are the same; what
-//   follows "--" is never a flag.
+//   --name=value, --name value; --name alone for switches; '-' and '_' in names are the same; for
+//   flags with a letter -l value, -lvalue, -l=value; what follows "--" is never a flag.
 //
 // A target holds the default when it is added, and must outlive the set. Adding a name twice is a
 // bug.
 class FlagSet {
  public:
-  // How a flag is shown: its name without dashes, what stands for its value, and a sentence.
+  // How a flag is shown: its name without dashes, what stands for its value, a sentence, and the
+  // letter of its short form; 0: none. -h is taken.
   struct Text {
     std::string name;
     std::string value;
     std::string help;
+    char letter = 0;
   };
 
   void AddString(const Text& text, std::string* target);
@@ -66,9 +68,17 @@ class FlagSet {
     std::function<absl::Status(absl::string_view)> set;
   };
 
+  // A flag as it was given, with its value if that stands in the same argument.
+  struct Given {
+    const Flag* flag = nullptr;
+    std::optional<absl::string_view> value;
+  };
+
   void Add(const Text& text, std::string default_text, bool is_switch,
            std::function<absl::Status(absl::string_view)> set);
   absl::StatusOr<const Flag*> Find(absl::string_view name) const;
+  // REQUIRES: `argument` has a dash and something behind it.
+  absl::StatusOr<Given> Read(absl::string_view argument) const;
 
   std::vector<Flag> flags_;
   bool help_requested_ = false;

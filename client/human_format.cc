@@ -30,6 +30,14 @@ std::string HumanDuration(absl::Duration duration) {
   return absl::StrFormat("%dd%02dh", seconds / 86400, seconds % 86400 / 3600);
 }
 
+std::string HumanSeconds(double seconds) {
+  if (!(seconds > 0) || !std::isfinite(seconds)) return "-";
+  if (seconds < 0.9995e-3) return absl::StrFormat("%.0f us", seconds * 1e6);
+  if (seconds < 0.09995) return absl::StrFormat("%.1f ms", seconds * 1e3);
+  if (seconds < 0.9995) return absl::StrFormat("%.0f ms", seconds * 1e3);
+  return absl::StrFormat("%.1f s", seconds);
+}
+
 std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes, " B");
   static constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -59,6 +67,10 @@ std::string HumanLoss(double loss) {
     return absl::StrFormat("%.4f", loss);
   }
   return absl::StrFormat("%.4g", loss);
+}
+
+std::string LossUnit(const v1::JobSpec& spec) {
+  return spec.loss().has_token_cross_entropy() ? " nats/token" : "";
 }
 
 uint64_t Percent(uint64_t part, uint64_t whole) {

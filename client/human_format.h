@@ -15,6 +15,9 @@ namespace sangam {
 // "0.4s", "42s", "3m05s", "2h07m", "3d04h"; "0s" for what is not positive.
 std::string HumanDuration(absl::Duration duration);
 
+// Of short times: "830 us", "4.1 ms", "12.3 s"; "-" for what is not a positive number.
+std::string HumanSeconds(double seconds);
+
 // "512 B", "1.5 KiB", "3.0 GiB".
 std::string HumanBytes(uint64_t bytes);
 
@@ -26,6 +29,10 @@ std::string HumanRate(double per_second);
 
 // Four decimals for everyday values, four digits for others: "0.3567", "1.235e+06", "nan".
 std::string HumanLoss(double loss);
+
+// What a job's losses are counted in, to stand behind the number: " nats/token" where the loss is a
+// mean over tokens, else "".
+std::string LossUnit(const v1::JobSpec& spec);
 
 // floor(100 * part / whole), at most 100; 0 when whole is 0.
 uint64_t Percent(uint64_t part, uint64_t whole);

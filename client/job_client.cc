@@ -64,6 +64,8 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<v1::Job> Cancel(const std::string& job, const std::string& reason) override;
   absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit) override;
   absl::StatusOr<v1::Cluster> GetCluster() override;
+  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec) override;
+  absl::StatusOr<v1::JobTrace> Trace(const std::string& job) override;
   absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) override;
 
  private:
@@ -204,6 +206,18 @@ absl::StatusOr<v1::ListJobsResponse> GrpcJobClient::List(uint64_t limit) {
 
 absl::StatusOr<v1::Cluster> GrpcJobClient::GetCluster() {
   return Call(v1::GetClusterRequest(), &Stub::PrepareAsyncGetCluster);
+}
+
+absl::StatusOr<v1::PlanReport> GrpcJobClient::Plan(const v1::JobSpec& spec) {
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = spec;
+  return Call(request, &Stub::PrepareAsyncPlanJob);
+}
+
+absl::StatusOr<v1::JobTrace> GrpcJobClient::Trace(const std::string& job) {
+  v1::GetTraceRequest request;
+  request.set_job(job);
+  return Call(request, &Stub::PrepareAsyncGetTrace);
 }
 
 CallOutcome GrpcJobClient::WatchOnce(uint64_t job, uint64_t* revision, WatchHandler* handler) {

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
+#include "proto/forecast.pb.h"
 #include "proto/job_service.pb.h"
 
 namespace sangam {
@@ -71,6 +72,12 @@ class JobClient {
   virtual absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit) = 0;
 
   virtual absl::StatusOr<v1::Cluster> GetCluster() = 0;
+
+  // What would become of a job, without running it.
+  virtual absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec) = 0;
+
+  // What the workers did; `job` as in Get.
+  virtual absl::StatusOr<v1::JobTrace> Trace(const std::string& job) = 0;
 
   // Hands every event after `after_revision` to `handler`, until the job has ended. Goes on where
   // it was when the connection is lost; `timeout` bounds how long the coordinator may be out of

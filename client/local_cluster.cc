@@ -63,7 +63,9 @@ absl::Status LocalCluster::StartDaemon(const std::string& name, const std::strin
 
 absl::Status LocalCluster::Start() {
   const absl::Time until = absl::Now() + options_.start_deadline;
-  RETURN_IF_ERROR(StartDaemon("server-0", options_.server_binary, {"--listen=127.0.0.1:0"}));
+  const std::string data_root = absl::StrCat("--data_root=", options_.data_root);
+  RETURN_IF_ERROR(
+      StartDaemon("server-0", options_.server_binary, {"--listen=127.0.0.1:0", data_root}));
   ASSIGN_OR_RETURN(coordinator_, AwaitReady(0, until));
   RETURN_IF_ERROR(ParseTarget(coordinator_).status(), "ready file of server-0");
 
@@ -73,10 +75,11 @@ absl::Status LocalCluster::Start() {
                                 {"--listen=127.0.0.1:0", coordinator}));
   }
   for (uint64_t i = 0; i < options_.workers; ++i) {
-    RETURN_IF_ERROR(StartDaemon(absl::StrCat("worker-", i), options_.worker_binary,
-                                {coordinator, absl::StrCat("--data_root=", options_.data_root),
-                                 absl::StrCat("--threads=", options_.threads),
-                                 absl::StrCat("--backend=", options_.backend)}));
+    RETURN_IF_ERROR(
+        StartDaemon(absl::StrCat("worker-", i), options_.worker_binary,
+                    {coordinator, data_root, absl::StrCat("--threads=", options_.threads),
+                     absl::StrCat("--backend=", options_.backend),
+                     absl::StrCat("--memory_limit=", options_.memory_limit)}));
   }
   for (size_t i = 1; i < daemons_.size(); ++i) {
     RETURN_IF_ERROR(AwaitReady(i, until).status());

@@ -25,10 +25,12 @@ class LocalCluster {
     std::string worker_binary;
     uint64_t servers = 1;
     uint64_t workers = 1;
-    // Flags of the workers.
+    // Flags of the workers; the coordinator has the data root, too, for data that it serves.
     uint64_t threads = 1;
     std::string data_root;
     std::string backend = "cpu";
+    // Memory that a job may use on each worker, in bytes; 0: all there is.
+    uint64_t memory_limit = 0;
     // An existing directory: <name>.log of each daemon, and for a while its ready file.
     std::string log_directory;
     // For all daemons to become ready, together.

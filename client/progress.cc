@@ -131,7 +131,7 @@ std::string ProgressView::AddStep(const v1::StepMetrics& step, absl::Duration no
     absl::StrAppend(&text, "/", steps_total_, " (", Percent(done, steps_total_), "%)");
   }
   if (steps_per_epoch_ != 0) absl::StrAppend(&text, "  epoch ", EpochText());
-  absl::StrAppend(&text, "  loss ", HumanLoss(step.loss()), "  ",
+  absl::StrAppend(&text, "  loss ", HumanLoss(step.loss()), loss_unit_, "  ",
                   HumanRate(step.samples_per_second()), " samples/s");
   const std::optional<absl::Duration> left = Left();
   if (left.has_value() && done < steps_total_) {
@@ -141,8 +141,8 @@ std::string ProgressView::AddStep(const v1::StepMetrics& step, absl::Duration no
 }
 
 std::string ProgressView::AddEvaluation(const v1::Evaluation& evaluation) {
-  return Line(absl::StrFormat("test accuracy %.4f  loss %s  after step %d", evaluation.accuracy(),
-                              HumanLoss(evaluation.loss()), evaluation.step()));
+  return Line(absl::StrFormat("test accuracy %.4f  loss %s%s  after step %d", evaluation.accuracy(),
+                              HumanLoss(evaluation.loss()), loss_unit_, evaluation.step()));
 }
 
 std::string ProgressView::Line(absl::string_view text) {
@@ -200,7 +200,7 @@ std::string ProgressView::Bar(absl::Duration now, int width) const {
     pieces.push_back({absl::StrCat("step ", done), 0});
   }
   if (steps_per_epoch_ != 0) pieces.push_back({absl::StrCat("epoch ", EpochText()), 4});
-  pieces.push_back({absl::StrCat("loss ", HumanLoss(step_->loss())), 1});
+  pieces.push_back({absl::StrCat("loss ", HumanLoss(step_->loss()), loss_unit_), 1});
   pieces.push_back({absl::StrCat(HumanRate(step_->samples_per_second()), " samples/s"), 5});
   const std::optional<absl::Duration> left = Left();
   if (left.has_value()) {

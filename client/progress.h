@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -23,7 +24,9 @@ namespace sangam {
 class ProgressView {
  public:
   enum class Style { kLines, kBar };
-  explicit ProgressView(Style style) : style_(style) {}
+  // `loss_unit` stands behind every loss, see LossUnit.
+  explicit ProgressView(Style style, std::string loss_unit = "")
+      : style_(style), loss_unit_(std::move(loss_unit)) {}
 
   // Takes in an event.
   std::string Add(const v1::JobEvent& event, absl::Duration now);
@@ -50,6 +53,7 @@ class ProgressView {
   std::optional<absl::Duration> Left() const;
 
   const Style style_;
+  const std::string loss_unit_;
 
   // What the events told.
   v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;

@@ -7,18 +7,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/wrap.h"
 
 namespace sangam {
-namespace {
-
-// Characters of UTF-8 text: continuation bytes do not count.
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
-}  // namespace
 
 std::string FormatTable(const std::vector<Column>& columns,
                         const std::vector<std::vector<std::string>>& rows) {
@@ -28,13 +19,13 @@ std::string FormatTable(const std::vector<Column>& columns,
   std::vector<size_t> widths(columns.size(), 0);
   for (std::vector<std::string>& row : cells) {
     row.resize(columns.size());
-    for (size_t c = 0; c < columns.size(); ++c) widths[c] = std::max(widths[c], Width(row[c]));
+    for (size_t c = 0; c < columns.size(); ++c) widths[c] = std::max(widths[c], TextWidth(row[c]));
   }
   std::string result;
   for (const std::vector<std::string>& row : cells) {
     std::string line;
     for (size_t c = 0; c < columns.size(); ++c) {
-      const std::string blanks(widths[c] - Width(row[c]), ' ');
+      const std::string blanks(widths[c] - TextWidth(row[c]), ' ');
       absl::StrAppend(&line, c == 0 ? "" : "  ", columns[c].right ? blanks : "", row[c],
                       columns[c].right ? "" : blanks);
     }

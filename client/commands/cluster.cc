@@ -23,7 +23,9 @@ class ClusterCommand : public Command {
     return {"cluster",
             "",
             "List the servers and workers.",
-            "SILENT is the time since a daemon's last sign of life.\n",
+            "SILENT is the time since a daemon's last sign of life, GFLOP/S the speed of a\n"
+            "matrix product on one thread of a worker. Workers have an address where others\n"
+            "of a pipeline reach them.\n",
             {"sangam cluster", "sangam cluster --coordinator=parameters.example.org:7070"}};
   }
 

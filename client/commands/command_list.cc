@@ -19,8 +19,10 @@
 #include "client/commands/describe.h"
 #include "client/commands/export.h"
 #include "client/commands/list.h"
+#include "client/commands/plan.h"
 #include "client/commands/run.h"
 #include "client/commands/submit.h"
+#include "client/commands/trace.h"
 #include "client/commands/watch.h"
 #include "client/flags.h"
 #include "client/human_format.h"
@@ -37,11 +39,13 @@ using Commands = std::vector<std::unique_ptr<Command>>;
 Commands AllCommands() {
   Commands commands;
   commands.push_back(MakeRunCommand());
+  commands.push_back(MakePlanCommand());
   commands.push_back(MakeSubmitCommand());
   commands.push_back(MakeListCommand());
   commands.push_back(MakeDescribeCommand());
   commands.push_back(MakeWatchCommand());
   commands.push_back(MakeCancelCommand());
+  commands.push_back(MakeTraceCommand());
   commands.push_back(MakeExportCommand());
   commands.push_back(MakeClusterCommand());
   return commands;

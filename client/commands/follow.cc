@@ -1,6 +1,5 @@
 #include "client/commands/follow.h"
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,11 +24,13 @@ bool OnTerminal(const FollowOptions& options, const Console& console) {
 // Turns a watch into text on the console.
 class Display : public WatchHandler {
  public:
-  Display(const FollowOptions& options, const Environment& environment)
+  Display(const std::string& loss_unit, const FollowOptions& options,
+          const Environment& environment)
       : options_(options),
         environment_(environment),
         view_(OnTerminal(options, *environment.console) ? ProgressView::Style::kBar
-                                                        : ProgressView::Style::kLines) {}
+                                                        : ProgressView::Style::kLines,
+              loss_unit) {}
   ~Display() override { Show(view_.End()); }
 
   absl::Status OnEvent(const v1::JobEvent& event) override {
@@ -81,13 +82,13 @@ class Display : public WatchHandler {
 
 }  // namespace
 
-absl::StatusOr<v1::Job> FollowJob(uint64_t job, const FollowOptions& options,
+absl::StatusOr<v1::Job> FollowJob(const v1::Job& job, const FollowOptions& options,
                                   const Environment& environment, JobClient* client) {
-  Display display(options, environment);
-  RETURN_IF_ERROR(client->Watch(job, 0, &display));
-  ASSIGN_OR_RETURN(v1::Job ended, client->Get(absl::StrCat(job)));
+  Display display(LossUnit(job.spec()), options, environment);
+  RETURN_IF_ERROR(client->Watch(job.id(), 0, &display));
+  ASSIGN_OR_RETURN(v1::Job ended, client->Get(absl::StrCat(job.id())));
   if (!HasEnded(ended.state())) {
-    return absl::InternalError(absl::StrCat("the coordinator ended the events of job ", job,
+    return absl::InternalError(absl::StrCat("the coordinator ended the events of job ", job.id(),
                                             ", which is still ", StateName(ended.state())));
   }
   return ended;

@@ -1,7 +1,6 @@
 #ifndef SANGAM_CLIENT_COMMANDS_FOLLOW_H_
 #define SANGAM_CLIENT_COMMANDS_FOLLOW_H_
 
-#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -26,9 +25,10 @@ struct FollowOptions {
   std::function<absl::Status()> on_idle = [] { return absl::OkStatus(); };
 };
 
-// Shows what happens to a job, from its beginning until it has ended, and returns the ended job.
-// Errors: as JobClient::Watch and Get; as the options' functions
-absl::StatusOr<v1::Job> FollowJob(uint64_t job, const FollowOptions& options,
+// Shows what happens to a job, of which number and specification are known, from its beginning
+// until it has ended, and returns the ended job. Errors: as JobClient::Watch and Get; as the
+// options' functions
+absl::StatusOr<v1::Job> FollowJob(const v1::Job& job, const FollowOptions& options,
                                   const Environment& environment, JobClient* client);
 
 // kSuccess for a job that succeeded.

@@ -1,5 +1,7 @@
 #include "client/commands/job_tables.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,8 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/commands/plan_tables.h"
 #include "client/human_format.h"
 #include "client/table.h"
+#include "client/wrap.h"
 
 namespace sangam {
 namespace {
@@ -67,7 +71,7 @@ void AddProgress(const v1::Job& job, Facts* facts) {
   }
   facts->emplace_back("progress", text);
   if (progress.steps_done() == 0) return;
-  facts->emplace_back("loss", HumanLoss(progress.loss()));
+  facts->emplace_back("loss", absl::StrCat(HumanLoss(progress.loss()), LossUnit(job.spec())));
   facts->emplace_back("speed",
                       absl::StrCat(HumanRate(progress.samples_per_second()), " samples/s, ",
                                    HumanCount(progress.samples()), " samples so far"));
@@ -83,6 +87,27 @@ void AddSpec(const v1::Job& job, Facts* facts) {
   if (spec.has_epochs()) facts->emplace_back("duration", absl::StrCat(spec.epochs(), " epochs"));
   if (spec.has_steps()) facts->emplace_back("duration", absl::StrCat(spec.steps(), " steps"));
   facts->emplace_back("seed", absl::StrCat(spec.seed()));
+}
+
+// How the model is spread; while that is not known, how it is to be.
+void AddStrategy(const v1::Job& job, Facts* facts) {
+  if (job.strategy() == v1::STRATEGY_UNSPECIFIED) {
+    if (job.spec().strategy() != v1::STRATEGY_UNSPECIFIED) {
+      facts->emplace_back("strategy", StrategyName(job.spec().strategy()));
+    }
+    return;
+  }
+  std::string text = StrategyName(job.strategy());
+  const bool pipeline = job.strategy() != v1::DATA_PARALLEL;
+  if (pipeline) absl::StrAppend(&text, ", schedule ", ScheduleName(job.schedule()));
+  facts->emplace_back("strategy", text);
+  if (!job.plan_reason().empty()) facts->emplace_back("why", OneLine(job.plan_reason()));
+  if (pipeline && job.has_utilization()) {
+    facts->emplace_back(
+        "bubble",
+        absl::StrFormat("%.1f%% of step %d, which took %s", 100 * job.utilization().bubble(),
+                        job.utilization().step(), HumanSeconds(job.utilization().span_seconds())));
+  }
 }
 
 std::string Indented(absl::string_view title, const std::string& table) {
@@ -106,10 +131,12 @@ std::string HistoryTable(const v1::Job& job, absl::TimeZone zone) {
 
 std::string EvaluationTable(const v1::Job& job) {
   std::vector<std::vector<std::string>> rows;
+  // What is right or wrong is a token, where samples are sequences.
+  const uint64_t terms = std::max<uint64_t>(1, job.layout().terms_per_sample());
   for (const v1::Evaluation& evaluation : job.evaluation()) {
     rows.push_back({absl::StrCat(evaluation.step()), absl::StrFormat("%.4f", evaluation.accuracy()),
                     HumanLoss(evaluation.loss()),
-                    absl::StrCat(evaluation.correct(), "/", evaluation.samples())});
+                    absl::StrCat(evaluation.correct(), "/", evaluation.samples() * terms)});
   }
   return FormatTable({{"STEP", true}, {"ACCURACY", true}, {"LOSS", true}, {"CORRECT", true}}, rows);
 }
@@ -158,6 +185,7 @@ std::string FormatJob(const v1::Job& job, absl::Time now, absl::TimeZone zone) {
   if (!job.reason().empty()) facts.emplace_back("reason", OneLine(job.reason()));
   AddProgress(job, &facts);
   AddSpec(job, &facts);
+  AddStrategy(job, &facts);
   if (job.worker_size() > 0) facts.emplace_back("workers", absl::StrJoin(job.worker(), ", "));
   std::vector<std::string> servers;
   for (int i = 0; i < job.server_size(); ++i) {
@@ -170,7 +198,12 @@ std::string FormatJob(const v1::Job& job, absl::Time now, absl::TimeZone zone) {
   facts.emplace_back("weights", job.weights_available() ? "held by the servers" : "not held");
 
   std::string text;
-  for (const auto& [key, value] : facts) absl::StrAppendFormat(&text, "%-11s %s\n", key, value);
+  for (const auto& [key, value] : facts) {
+    // Reasons are sentences; other facts are for programs that read lines, too.
+    absl::StrAppend(&text, key == "why" ? HangingText(key, value, 12, 100)
+                                        : absl::StrFormat("%-11s %s\n", key, value));
+  }
+  if (job.stage_size() > 0) absl::StrAppend(&text, Indented("stages", FormatStages(job)));
   absl::StrAppend(&text, Indented("history", HistoryTable(job, zone)));
   if (job.evaluation_size() > 0) {
     absl::StrAppend(&text, Indented("evaluations", EvaluationTable(job)));
@@ -184,13 +217,14 @@ std::string FormatCluster(const v1::Cluster& cluster) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const v1::DaemonStatus& daemon : cluster.daemon()) {
-    rows.push_back({daemon.role(), OneLine(daemon.name()), daemon.alive() ? "alive" : "lost",
-                    HumanDuration(absl::Milliseconds(daemon.silent_ms())),
-                    daemon.address().empty() ? "-" : daemon.address(),
-                    absl::StrCat(daemon.threads()),
-                    daemon.memory_bytes() == 0 ? "-" : HumanBytes(daemon.memory_bytes()),
-                    daemon.backend().empty() ? "-" : daemon.backend(),
-                    daemon.job_size() == 0 ? "-" : absl::StrJoin(daemon.job(), ",")});
+    rows.push_back(
+        {daemon.role(), OneLine(daemon.name()), daemon.alive() ? "alive" : "lost",
+         HumanDuration(absl::Milliseconds(daemon.silent_ms())),
+         daemon.address().empty() ? "-" : daemon.address(), absl::StrCat(daemon.threads()),
+         daemon.flops_per_second() > 0 ? HumanRate(daemon.flops_per_second() / 1e9) : "-",
+         daemon.memory_bytes() == 0 ? "-" : HumanBytes(daemon.memory_bytes()),
+         daemon.backend().empty() ? "-" : daemon.backend(),
+         daemon.job_size() == 0 ? "-" : absl::StrJoin(daemon.job(), ",")});
   }
   return FormatTable({{"ROLE"},
                       {"NAME"},
@@ -198,6 +232,7 @@ std::string FormatCluster(const v1::Cluster& cluster) {
                       {"SILENT", true},
                       {"ADDRESS"},
                       {"THREADS", true},
+                      {"GFLOP/S", true},
                       {"MEMORY", true},
                       {"BACKEND"},
                       {"JOBS"}},

@@ -107,7 +107,7 @@ absl::Status LocalRun::Train() {
   follow.on_event = [this](const v1::JobEvent& event) { return OnEvent(event); };
   follow.on_idle = [this] { return OnIdle(); };
   last_event_ = environment_.clock->Steady();
-  ASSIGN_OR_RETURN(job_, FollowJob(job_.id(), follow, environment_, client.get()));
+  ASSIGN_OR_RETURN(job_, FollowJob(job_, follow, environment_, client.get()));
   if (job_.state() != v1::SUCCEEDED) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ExportedWeights exported,
                    ExportWeights(job_, directory_->weights_path(), kConnectDeadline, environment_),

@@ -77,7 +77,7 @@ class SubmitCommand : public Command {
     environment.console->Err(absl::StrCat("job ", job.id(), " (", JobTitle(job), ") is queued\n"));
     FollowOptions options;
     options.progress_on_error_stream = true;
-    ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(job.id(), options, environment, client));
+    ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(job, options, environment, client));
     if (connection_.json()) {
       ASSIGN_OR_RETURN(const std::string json, ToJsonIndented(ended));
       environment.console->Out(absl::StrCat(json, "\n"));

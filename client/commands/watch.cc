@@ -41,7 +41,7 @@ class WatchCommand : public Command {
     ASSIGN_OR_RETURN(const v1::Job job, client->Get(arguments[0]));
     FollowOptions options;
     options.json = connection_.json();
-    ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(job.id(), options, environment, client.get()));
+    ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(job, options, environment, client.get()));
     return ExitCodeOf(ended);
   }
 

@@ -2,6 +2,7 @@
 #define SANGAM_COMMON_MODEL_FIELD_FAULT_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +15,12 @@ struct FieldFault {
   std::string field;    // path from the top of JobSpec, such as "model.block[1].layer[0].linear"
   std::string message;  // what was found and what was expected
 };
+
+// Appends a fault; its message is made of the pieces.
+template <typename... Pieces>
+void AddFault(std::vector<FieldFault>* faults, std::string field, const Pieces&... message) {
+  faults->push_back({std::move(field), absl::StrCat(message...)});
+}
 
 // OK when there are none, else InvalidArgument with one line "field: message" for each.
 inline absl::Status ToStatus(const std::vector<FieldFault>& faults) {

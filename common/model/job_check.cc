@@ -10,9 +10,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/model/data_check.h"
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
 #include "common/model/model_layout.h"
+#include "common/model/strategy_check.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 
@@ -61,43 +63,6 @@ void CheckName(const v1::JobSpec& spec, Checker* check) {
   } else if (digits_only) {
     check->Fault("name", "found \"", spec.name(),
                  "\", expected at least one character that is no digit (numbers are job ids)");
-  }
-}
-
-void CheckPath(const std::string& field, const std::string& path, Checker* check) {
-  if (path.empty()) {
-    check->Fault(field, "found nothing, expected a path below the workers' --data_root");
-  } else if (path[0] == '/') {
-    check->Fault(field, "found \"", path,
-                 "\", expected a path relative to the workers' --data_root");
-  }
-}
-
-void CheckData(const v1::JobSpec& spec, Checker* check) {
-  const v1::DataSpec& data = spec.data();
-  if (data.kind_case() == v1::DataSpec::KIND_NOT_SET) {
-    check->Fault("data", "found no source, expected idx");
-    return;
-  }
-  const v1::IdxDataSpec& idx = data.idx();
-  CheckPath("data.idx.train_images", idx.train_images(), check);
-  CheckPath("data.idx.train_labels", idx.train_labels(), check);
-  const bool evaluates = !spec.evaluation().off();
-  if (evaluates || !idx.test_images().empty() || !idx.test_labels().empty()) {
-    if (idx.test_images().empty() && idx.test_labels().empty()) {
-      check->Fault("data.idx.test_images",
-                   "found nothing, expected a test set because the job evaluates "
-                   "(evaluation.off is false)");
-    } else {
-      CheckPath("data.idx.test_images", idx.test_images(), check);
-      CheckPath("data.idx.test_labels", idx.test_labels(), check);
-    }
-  }
-  if (!std::isfinite(data.mean())) {
-    check->Fault("data.mean", "found ", data.mean(), ", expected a finite number");
-  }
-  if (data.has_stddev() && (!std::isfinite(data.stddev()) || !(data.stddev() > 0))) {
-    check->Fault("data.stddev", "found ", data.stddev(), ", expected a finite number > 0");
   }
 }
 
@@ -183,9 +148,6 @@ void CheckCluster(const v1::JobSpec& spec, Checker* check) {
   };
   count("resources.workers", resources.has_workers(), resources.workers());
   count("resources.servers", resources.has_servers(), resources.servers());
-  if (spec.strategy() != v1::STRATEGY_UNSPECIFIED && spec.strategy() != v1::DATA_PARALLEL) {
-    check->Fault("strategy", "found ", spec.strategy(), ", expected DATA_PARALLEL");
-  }
   if (spec.consistency() != v1::CONSISTENCY_UNSPECIFIED && spec.consistency() != v1::SYNC) {
     check->Fault("consistency", "found ", spec.consistency(), ", expected SYNC");
   }
@@ -215,11 +177,12 @@ std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
   const size_t before = check.faults()->size();
   const v1::ModelLayout layout = BuildModelLayout(spec.model(), check.faults());
   CheckLoss(spec, layout, check.faults()->size() == before, &check);
-  CheckData(spec, &check);
+  CheckData(spec, check.faults());
   CheckOptimizer(spec.optimizer(), &check);
   CheckBatch(spec.batch(), &check);
   CheckDuration(spec, &check);
   CheckCluster(spec, &check);
+  CheckStrategy(spec, check.faults());
   return std::move(*check.faults());
 }
 
@@ -229,7 +192,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!batch->has_shares()) {
     batch->set_shares(std::min(batch->micro_batches(), kDefaultShares));
   }
-  if (!spec.data().has_stddev()) spec.mutable_data()->set_stddev(1.0f);
+  if (spec.data().has_idx() && !spec.data().has_stddev()) spec.mutable_data()->set_stddev(1.0f);
   if (spec.optimizer().has_adamw()) {
     v1::AdamWSpec* adamw = spec.mutable_optimizer()->mutable_adamw();
     if (!adamw->has_beta1()) adamw->set_beta1(0.9f);
@@ -240,7 +203,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   v1::ResourcesSpec* resources = spec.mutable_resources();
   if (!resources->has_workers()) resources->set_workers(1);
   if (!resources->has_servers()) resources->set_servers(1);
-  if (spec.strategy() == v1::STRATEGY_UNSPECIFIED) spec.set_strategy(v1::DATA_PARALLEL);
+  ResolveStrategy(&spec);
   if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
   *spec.mutable_model() = ExpandModel(spec.model());
   return spec;

@@ -53,6 +53,16 @@ void FakeCoordinator::SetCluster(const v1::Cluster& cluster) {
   cluster_ = cluster;
 }
 
+void FakeCoordinator::SetPlan(const v1::PlanReport& report) {
+  MutexLock lock(&mutex_);
+  plan_ = report;
+}
+
+void FakeCoordinator::SetTrace(const v1::JobTrace& trace) {
+  MutexLock lock(&mutex_);
+  trace_ = trace;
+}
+
 void FakeCoordinator::FailNext(int count, const grpc::Status& status) {
   MutexLock lock(&mutex_);
   fail_next_ = count;
@@ -98,6 +108,11 @@ std::vector<v1::CancelJobRequest> FakeCoordinator::cancelled() const {
 std::vector<v1::ListJobsRequest> FakeCoordinator::listed() const {
   MutexLock lock(&mutex_);
   return listed_;
+}
+
+std::vector<v1::PlanJobRequest> FakeCoordinator::planned() const {
+  MutexLock lock(&mutex_);
+  return planned_;
 }
 
 int FakeCoordinator::calls() const {
@@ -236,6 +251,29 @@ grpc::Status FakeCoordinator::GetCluster(grpc::ServerContext* /*context*/,
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
   *response = cluster_;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinator::PlanJob(grpc::ServerContext* /*context*/,
+                                      const v1::PlanJobRequest* request, v1::PlanReport* response) {
+  const grpc::Status status = Enter();
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  planned_.push_back(*request);
+  if (!refusal_.ok()) return refusal_;
+  *response = plan_;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinator::GetTrace(grpc::ServerContext* /*context*/,
+                                       const v1::GetTraceRequest* request, v1::JobTrace* response) {
+  const grpc::Status status = Enter();
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  if (Find(request->job()) == nullptr) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, absl::StrCat("no job ", request->job()));
+  }
+  *response = trace_;
   return grpc::Status::OK;
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "proto/forecast.pb.h"
 #include "proto/job_service.grpc.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/parameter_service.grpc.pb.h"
@@ -39,9 +40,13 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   // What submitted jobs are made from; their id, specification and state are set.
   void SetTemplate(const v1::Job& job);
   void SetCluster(const v1::Cluster& cluster);
+  // What PlanJob answers.
+  void SetPlan(const v1::PlanReport& report);
+  // What GetTrace answers for every job that there is.
+  void SetTrace(const v1::JobTrace& trace);
   // The next `count` calls fail with `status`.
   void FailNext(int count, const grpc::Status& status);
-  // Every call of SubmitJob fails with `status`.
+  // Every call of SubmitJob and PlanJob fails with `status`.
   void RefuseJobs(const grpc::Status& status);
   // What one call of WatchJob sends and how it ends. Calls use up the scripts in order; the last
   // one stays. Events at or before the asked revision are left out. The state of the last
@@ -56,6 +61,7 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   std::vector<v1::WatchJobRequest> watched() const;
   std::vector<v1::CancelJobRequest> cancelled() const;
   std::vector<v1::ListJobsRequest> listed() const;
+  std::vector<v1::PlanJobRequest> planned() const;
   int calls() const;
 
   grpc::Status SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
@@ -70,6 +76,10 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
                          v1::Job* response) override;
   grpc::Status GetCluster(grpc::ServerContext* context, const v1::GetClusterRequest* request,
                           v1::Cluster* response) override;
+  grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
+                       v1::PlanReport* response) override;
+  grpc::Status GetTrace(grpc::ServerContext* context, const v1::GetTraceRequest* request,
+                        v1::JobTrace* response) override;
   grpc::Status ReadWeights(grpc::ServerContext* context, const v1::ReadWeightsRequest* request,
                            grpc::ServerWriter<v1::TensorFrame>* writer) override;
 
@@ -90,6 +100,8 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
   v1::Job template_ ABSL_GUARDED_BY(mutex_);
+  v1::PlanReport plan_ ABSL_GUARDED_BY(mutex_);
+  v1::JobTrace trace_ ABSL_GUARDED_BY(mutex_);
   v1::Cluster cluster_ ABSL_GUARDED_BY(mutex_);
   int fail_next_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status failure_ ABSL_GUARDED_BY(mutex_);
@@ -103,6 +115,7 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   std::vector<v1::WatchJobRequest> watched_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::CancelJobRequest> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ListJobsRequest> listed_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::PlanJobRequest> planned_ ABSL_GUARDED_BY(mutex_);
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
 
   int port_ = 0;

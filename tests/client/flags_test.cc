@@ -101,6 +101,28 @@ TEST_F(FlagsTest, UnknownFlagsNameTheClosestOne) {
   EXPECT_THAT(Error({"-o", "x"}), HasSubstr("unknown flag -o; flags begin with two dashes"));
 }
 
+TEST_F(FlagsTest, LettersAreShortForms) {
+  std::string file;
+  bool quiet = false;
+  flags_.AddString({"file", "FILE", "Where to write.", 'f'}, &file);
+  flags_.AddSwitch({"quiet", "", "No words.", 'q'}, &quiet);
+  auto arguments = flags_.Parse({"job", "-f", "-", "-q", "rest"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_THAT(*arguments, ElementsAre("job", "rest"));
+  EXPECT_EQ(file, "-");
+  EXPECT_TRUE(quiet);
+  ASSERT_TRUE(flags_.Parse({"-fa.json"}).ok());
+  EXPECT_EQ(file, "a.json");
+  ASSERT_TRUE(flags_.Parse({"-f=b.json"}).ok());
+  EXPECT_EQ(file, "b.json");
+  ASSERT_TRUE(flags_.Parse({"--file=c.json"}).ok());
+  EXPECT_EQ(file, "c.json");
+  EXPECT_EQ(Error({"-f"}), "flag --file needs a value: --file=FILE");
+  EXPECT_THAT(Error({"-qf"}), HasSubstr("unknown flag -qf"));
+  EXPECT_THAT(flags_.Help(), HasSubstr("  --file=FILE, -f FILE\n      Where to write.\n"
+                                       "  --quiet, -q\n      No words.\n"));
+}
+
 TEST_F(FlagsTest, MissingValuesAreErrors) {
   EXPECT_EQ(Error({"--out"}), "flag --out needs a value: --out=FILE");
 }

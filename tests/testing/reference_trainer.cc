@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/philox.h"
+#include "common/data/sampler.h"
 #include "common/model/initializer.h"
 #include "common/model/job_check.h"
 #include "common/model/model_layout.h"
@@ -16,7 +17,6 @@
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "tests/testing/idx_files.h"
-#include "worker/data/sampler.h"
 
 namespace sangam::testing {
 namespace {

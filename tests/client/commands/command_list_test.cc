@@ -22,11 +22,13 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
             "Sangam trains neural networks with parameter servers.\n\n"
             "Usage: sangam VERB [ARGUMENT] [--FLAG=VALUE]...\n\n"
             "  run FILE       Run a job on this machine, with daemons of its own.\n"
+            "  plan FILE      Show how a job would run: the strategies, their memory and time.\n"
             "  submit FILE    Queue a job.\n"
             "  list           List the jobs.\n"
             "  describe JOB   Show all that is known of a job.\n"
             "  watch JOB      Follow a job to its end.\n"
             "  cancel JOB     End a job.\n"
+            "  trace JOB      Write what a job's workers did to a file for a trace viewer.\n"
             "  export JOB     Write a job's weights to a file.\n"
             "  cluster        List the servers and workers.\n\n"
             "sangam VERB --help tells more of a verb and shows examples; sangam --version the "
@@ -45,7 +47,8 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
 
 TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
   for (const std::string verb :
-       {"run", "submit", "list", "describe", "watch", "cancel", "export", "cluster"}) {
+       {"run", "plan", "submit", "list", "describe", "watch", "cancel", "trace", "export",
+        "cluster"}) {
     EXPECT_EQ(Run({verb, "--help"}), 0) << verb;
     EXPECT_THAT(out(), HasSubstr("\nUsage: sangam " + verb)) << verb;
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;

@@ -77,6 +77,8 @@ TEST(JobCheckTest, NamesFieldFoundAndExpected) {
       {"steps: 0", "steps: found 0"},
       {"resources { workers: 0 }", "resources.workers: found 0"},
       {"resources { servers: 5000 }", "resources.servers: found 5000"},
+      {"data { text { train: 'a' } }", "data.text.test: found nothing"},
+      {"strategy: HYBRID pipeline { workers: 2 }", "pipeline.workers: found 2"},
       {"model { block { layer { tanh {} } layer { linear {} } } }",
        "model.block[1].layer[1].linear.out_features: found 0"},
   };
@@ -116,6 +118,10 @@ TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
   EXPECT_EQ(spec.model().block(0).name(), "block0");
   EXPECT_EQ(spec.strategy(), v1::DATA_PARALLEL);
   EXPECT_EQ(spec.consistency(), v1::SYNC);
+  EXPECT_FALSE(spec.has_pipeline());
+  EXPECT_EQ(ResolveDefaults(Spec("strategy: AUTO")).pipeline().schedule(), v1::ONE_F_ONE_B);
+  // Only images are normalised.
+  EXPECT_FALSE(ResolveDefaults(Spec("data { text { train: 'a' } }")).data().has_stddev());
   v1::JobSpec many = Spec("batch { size: 100 micro_batches: 100 }");
   EXPECT_EQ(ResolveDefaults(many).batch().shares(), 8u);
   many.mutable_batch()->clear_micro_batches();
