@@ -32,7 +32,7 @@ void DescribeModelParallel(v1::StrategyForecast* forecast) {
   forecast->set_data("The blocks of the model are split; every worker sees the whole batch.");
   forecast->set_purpose("Models that do not fit one worker, or links too slow for all gradients.");
   forecast->set_method(absl::StrCat(
-      PipelineText(*forecast),
+      PipelineText(forecast->schedule(), forecast->ranks(), forecast->chunks()),
       ": activations of micro-batches flow from worker to worker, their gradients back."));
   forecast->set_scaling(
       "Memory per worker shrinks with the workers, at most one for each block; the pipeline fills "
@@ -45,7 +45,8 @@ void DescribeHybrid(uint32_t shares, v1::StrategyForecast* forecast) {
                                   ", the blocks over the workers of each."));
   forecast->set_purpose("Models that do not fit one worker, at the speed of several pipelines.");
   forecast->set_method(absl::StrCat(
-      PipelineText(*forecast), ", ", Count(forecast->replicas(), "pipeline"),
+      PipelineText(forecast->schedule(), forecast->ranks(), forecast->chunks()), ", ",
+      Count(forecast->replicas(), "pipeline"),
       "; workers that hold the same blocks push to the same pages, where gradients meet."));
   forecast->set_scaling(
       absl::StrCat("To at most ", Count(shares, "pipeline"),
@@ -73,10 +74,9 @@ std::string MemoryObstacle(const std::string& worker, uint64_t needed, uint64_t 
                       alike ? absl::StrCat(limit, " bytes") : BytesText(limit));
 }
 
-std::string PipelineText(const v1::StrategyForecast& forecast) {
-  return absl::StrCat(v1::Schedule_Name(forecast.schedule()), " with ",
-                      Count(forecast.ranks(), "worker"), " and ", Count(forecast.chunks(), "stage"),
-                      " on each");
+std::string PipelineText(v1::Schedule schedule, uint32_t ranks, uint32_t chunks) {
+  return absl::StrCat(v1::Schedule_Name(schedule), " with ", Count(ranks, "worker"), " and ",
+                      Count(chunks, "stage"), " on each");
 }
 
 void Describe(uint32_t shares, v1::StrategyForecast* forecast) {

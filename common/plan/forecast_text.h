@@ -5,6 +5,7 @@
 #include <string>
 
 #include "proto/forecast.pb.h"
+#include "proto/job.pb.h"
 
 // What forecasts say to people.
 namespace sangam {
@@ -19,7 +20,7 @@ std::string SecondsText(double seconds);
 std::string MemoryObstacle(const std::string& worker, uint64_t needed, uint64_t limit);
 
 // "INTERLEAVED with 3 workers and 2 stages on each".
-std::string PipelineText(const v1::StrategyForecast& forecast);
+std::string PipelineText(v1::Schedule schedule, uint32_t ranks, uint32_t chunks);
 
 // Sets data, purpose, method and scaling of a forecast whose numbers are set; `shares` of the job.
 void Describe(uint32_t shares, v1::StrategyForecast* forecast);

@@ -34,6 +34,9 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
+// Forward passes of one lane's schedule, all stages together.
+constexpr uint64_t kMaxPasses = uint64_t{1} << 16;
+
 uint32_t ThreadsOf(const ForecastJob& job, uint32_t worker) {
   return std::max<uint32_t>(1, job.cluster.worker(static_cast<int>(worker)).threads());
 }
@@ -65,7 +68,7 @@ class Forecaster {
       : job_(job), spread_(spread), lanes_(lanes), rows_(RowsOf(job)) {}
 
   // The forecast; its obstacle is empty when it fits.
-  v1::StrategyForecast Make();
+  v1::StrategyForecast Make() const;
 
  private:
   // What a cut must know of the workers of one rank, each number the worst of them.
@@ -73,10 +76,6 @@ class Forecaster {
     double seconds_per_unit = 0;
     uint64_t limit = 0;  // 0: none
     WorkerLoad load;
-  };
-  struct Credits {
-    uint32_t least = 1;
-    uint32_t ample = 1;
   };
 
   bool pipelined() const { return spread_.ranks > 1; }
@@ -87,7 +86,7 @@ class Forecaster {
                        : std::max<uint32_t>(1, std::min(ThreadsOf(job_, worker), shares.size()));
   }
 
-  absl::Status Fill(v1::StrategyForecast* forecast);
+  absl::Status Fill(v1::StrategyForecast* forecast) const;
   absl::StatusOr<v1::Plan> PlanWith(std::vector<v1::StagePlan> stages, uint32_t credits) const;
   absl::StatusOr<std::vector<v1::StagePlan>> Stages() const;
   absl::StatusOr<std::vector<v1::StagePlan>> CutByPlanner() const;
@@ -95,12 +94,17 @@ class Forecaster {
   uint64_t StageMemory(const RankFacts& facts, uint32_t first, uint32_t end) const;
   SchedulePlay PlayOf(const v1::Plan& plan, uint32_t micro_batches) const;
   std::set<uint32_t> LaneSizes(const v1::Plan& plan) const;
-  absl::StatusOr<Credits> CreditsOf(const v1::Plan& plan) const;
+  // Keeps the time of a forecast within bounds.
+  absl::Status CheckSize() const;
+  // For every number of micro-batches that a lane can have. Fewer, in a short batch, need no more.
+  absl::StatusOr<uint32_t> LeastOf(const v1::Plan& plan) const;
+  absl::StatusOr<uint32_t> AmpleOf(const v1::Plan& plan) const;
   absl::StatusOr<std::vector<WorkerMemory>> Memories(const v1::Plan& plan) const;
   // Index of the worker that fills its limit most; nothing has a limit: that needs most.
   uint32_t Fullest(const std::vector<WorkerMemory>& memories) const;
   bool FitsAll(const std::vector<WorkerMemory>& memories) const;
-  absl::Status AddTimes(const v1::Plan& plan, uint32_t credits, v1::StrategyForecast* forecast);
+  absl::Status SetCredits(v1::Plan* plan, std::vector<std::string>* obstacles) const;
+  absl::Status AddTimes(const v1::Plan& plan, v1::StrategyForecast* forecast) const;
   void AddStages(const v1::Plan& plan, const std::vector<WorkerMemory>& memories,
                  v1::StrategyForecast* forecast) const;
 
@@ -110,7 +114,7 @@ class Forecaster {
   const uint64_t rows_;  // of the largest micro-batch
 };
 
-v1::StrategyForecast Forecaster::Make() {
+v1::StrategyForecast Forecaster::Make() const {
   v1::StrategyForecast forecast;
   forecast.set_strategy(spread_.strategy);
   forecast.set_ranks(spread_.ranks);
@@ -201,8 +205,7 @@ absl::StatusOr<std::vector<v1::StagePlan>> Forecaster::CutByPlanner() const {
   ASSIGN_OR_RETURN(const v1::Plan plan, PlanWith(even, 1));
   uint32_t credits = job_.spec.pipeline().credits();
   if (!job_.spec.pipeline().has_credits()) {
-    ASSIGN_OR_RETURN(const Credits found, CreditsOf(plan));
-    credits = found.least;
+    ASSIGN_OR_RETURN(credits, LeastOf(plan));
   }
   const std::vector<RankFacts> ranks = FactsOfRanks(plan, credits);
   const auto time = [&](uint32_t stage, uint32_t first, uint32_t end) {
@@ -260,14 +263,20 @@ std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
   return sizes;
 }
 
-absl::StatusOr<Forecaster::Credits> Forecaster::CreditsOf(const v1::Plan& plan) const {
-  Credits credits;
+absl::StatusOr<uint32_t> Forecaster::LeastOf(const v1::Plan& plan) const {
+  uint32_t credits = 1;
   for (const uint32_t micro_batches : LaneSizes(plan)) {
-    const SchedulePlay play = PlayOf(plan, micro_batches);
-    ASSIGN_OR_RETURN(const uint32_t least, LeastCredits(play));
-    ASSIGN_OR_RETURN(const uint32_t ample, AmpleCredits(play));
-    credits.least = std::max(credits.least, least);
-    credits.ample = std::max({credits.ample, ample, least});
+    ASSIGN_OR_RETURN(const uint32_t least, LeastCredits(PlayOf(plan, micro_batches)));
+    credits = std::max(credits, least);
+  }
+  return credits;
+}
+
+absl::StatusOr<uint32_t> Forecaster::AmpleOf(const v1::Plan& plan) const {
+  uint32_t credits = 1;
+  for (const uint32_t micro_batches : LaneSizes(plan)) {
+    ASSIGN_OR_RETURN(const uint32_t ample, AmpleCredits(PlayOf(plan, micro_batches)));
+    credits = std::max(credits, ample);
   }
   return credits;
 }
@@ -299,15 +308,14 @@ bool Forecaster::FitsAll(const std::vector<WorkerMemory>& memories) const {
   return true;
 }
 
-absl::Status Forecaster::AddTimes(const v1::Plan& plan, uint32_t credits,
-                                  v1::StrategyForecast* forecast) {
+absl::Status Forecaster::AddTimes(const v1::Plan& plan, v1::StrategyForecast* forecast) const {
   const StepTraffic traffic = TrafficOf(plan, job_.spec, job_.cluster, job_.costs);
   forecast->set_parameter_wire_bytes(traffic.parameter_bytes);
   forecast->set_activation_wire_bytes(traffic.activation_bytes);
   double makespan = 0;
   if (pipelined()) {
     SchedulePlay play = PlayOf(plan, *LaneSizes(plan).rbegin());
-    play.credits = credits;
+    play.credits = plan.credits();
     ASSIGN_OR_RETURN(const ScheduleReport report, PlaySchedule(play));
     makespan = report.makespan;
     forecast->set_bubble(report.bubble);
@@ -360,28 +368,47 @@ void Forecaster::AddStages(const v1::Plan& plan, const std::vector<WorkerMemory>
   }
 }
 
-absl::Status Forecaster::Fill(v1::StrategyForecast* forecast) {
+absl::Status Forecaster::CheckSize() const {
+  const auto ceil = [](uint64_t a, uint64_t b) { return (a + b - 1) / b; };
+  const v1::BatchSpec& batch = job_.spec.batch();
+  const uint64_t shares = ceil(ceil(batch.shares(), spread_.replicas), lanes_);
+  const uint64_t passes = shares * ceil(batch.micro_batches(), batch.shares()) * num_stages();
+  if (!pipelined() || passes <= kMaxPasses) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "batch.micro_batches: found ", batch.micro_batches(), ", which make ", passes,
+      " forward passes of ", num_stages(), " stages on a lane, expected at most ", kMaxPasses));
+}
+
+absl::Status Forecaster::SetCredits(v1::Plan* plan, std::vector<std::string>* obstacles) const {
+  if (!pipelined()) return absl::OkStatus();
+  const v1::PipelineSpec& pipeline = job_.spec.pipeline();
+  ASSIGN_OR_RETURN(const uint32_t least, LeastOf(*plan));
+  if (pipeline.has_credits() && pipeline.credits() < least) {
+    obstacles->push_back(
+        absl::StrCat("pipeline.credits: found ", pipeline.credits(), ", expected at least ", least,
+                     " for ", PipelineText(plan->schedule(), spread_.ranks, spread_.chunks)));
+    plan->set_credits(least);
+    return absl::OkStatus();
+  }
+  if (pipeline.has_credits()) {
+    plan->set_credits(pipeline.credits());
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const uint32_t ample, AmpleOf(*plan));
+  plan->set_credits(std::max(least, ample));
+  ASSIGN_OR_RETURN(const std::vector<WorkerMemory> memories, Memories(*plan));
+  if (!FitsAll(memories)) plan->set_credits(least);
+  return absl::OkStatus();
+}
+
+absl::Status Forecaster::Fill(v1::StrategyForecast* forecast) const {
+  RETURN_IF_ERROR(CheckSize());
   ASSIGN_OR_RETURN(const std::vector<v1::StagePlan> stages, Stages());
   ASSIGN_OR_RETURN(v1::Plan plan, PlanWith(stages, 1));
   std::vector<std::string> obstacles;
-  Credits credits;
-  if (pipelined()) {
-    ASSIGN_OR_RETURN(credits, CreditsOf(plan));
-    const uint32_t asked = job_.spec.pipeline().credits();
-    if (job_.spec.pipeline().has_credits() && asked < credits.least) {
-      obstacles.push_back(absl::StrCat("pipeline.credits: found ", asked, ", expected at least ",
-                                       credits.least, " for ", PipelineText(*forecast)));
-    } else if (job_.spec.pipeline().has_credits()) {
-      credits = {asked, asked};
-    }
-  }
-  plan.set_credits(credits.ample);
-  ASSIGN_OR_RETURN(std::vector<WorkerMemory> memories, Memories(plan));
-  if (!FitsAll(memories) && credits.least < credits.ample) {
-    plan.set_credits(credits.least);
-    ASSIGN_OR_RETURN(memories, Memories(plan));
-  }
+  RETURN_IF_ERROR(SetCredits(&plan, &obstacles));
   forecast->set_credits(plan.credits());
+  ASSIGN_OR_RETURN(const std::vector<WorkerMemory> memories, Memories(plan));
   const uint32_t fullest = Fullest(memories);
   forecast->set_memory_bytes(memories[fullest].total());
   forecast->set_memory_limit_bytes(LimitOf(job_, fullest));
@@ -390,7 +417,7 @@ absl::Status Forecaster::Fill(v1::StrategyForecast* forecast) {
                                        memories[fullest].total(), LimitOf(job_, fullest)));
   }
   AddStages(plan, memories, forecast);
-  RETURN_IF_ERROR(AddTimes(plan, plan.credits(), forecast));
+  RETURN_IF_ERROR(AddTimes(plan, forecast));
   return obstacles.empty() ? absl::OkStatus()
                            : absl::ResourceExhaustedError(absl::StrJoin(obstacles, "; "));
 }

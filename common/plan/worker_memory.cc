@@ -159,9 +159,9 @@ uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes
   cut.micro_batches = plan.micro_batches();
   cut.shares = plan.shares();
   uint64_t most = 0;
-  for (uint32_t lane = 0; lane < std::min(lanes, shares.size()); ++lane) {
-    const IndexRange dealt = EvenPart(shares.size(), lanes, lane);
-    if (dealt.size() == 0) continue;
+  const uint32_t busy = std::min(lanes, shares.size());  // the others have no share
+  for (uint32_t lane = 0; lane < busy; ++lane) {
+    const IndexRange dealt = EvenPart(shares.size(), busy, lane);
     const auto first = static_cast<uint32_t>(shares.begin + dealt.begin);
     const auto last = static_cast<uint32_t>(shares.begin + dealt.end - 1);
     most = std::max(most, cut.ShareMicroBatches(last).end - cut.ShareMicroBatches(first).begin);
