@@ -19,6 +19,7 @@
 #include "common/data/data_root.h"
 #include "common/data/job_data.h"
 #include "common/plan/batch_cut.h"
+#include "common/plan/pipeline_layout.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 
@@ -142,7 +143,6 @@ void ServedData::Work() {
       found->second.open = opened.ok() ? *opened : nullptr;
       found->second.failure = opened.status();
     }
-    existing.reset();
     if (opened.ok()) {
       LogInfo("data is served", "job=%d generation=%d train_samples=%d memory_bytes=%d", job,
               generation, (*opened)->data->train->num_samples(), (*opened)->data->memory_bytes());
@@ -158,6 +158,7 @@ void ServedData::Work() {
 absl::StatusOr<std::shared_ptr<const ServedJob>> ServedData::Open(
     std::shared_ptr<const v1::Assignment> assignment,
     const std::shared_ptr<const ServedJob>& existing, uint64_t memory_in_use) {
+  RETURN_IF_ERROR(CheckStages(assignment->plan()), "job %d", assignment->plan().job());
   std::shared_ptr<const JobData> data;
   if (existing != nullptr) {
     data = existing->data;

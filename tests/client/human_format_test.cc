@@ -20,6 +20,27 @@ TEST(HumanFormatTest, Durations) {
   EXPECT_EQ(HumanDuration(absl::Hours(76)), "3d04h");
 }
 
+TEST(HumanFormatTest, ShortTimes) {
+  EXPECT_EQ(HumanSeconds(0.00042), "420 us");
+  EXPECT_EQ(HumanSeconds(0.0041), "4.1 ms");
+  EXPECT_EQ(HumanSeconds(0.0999), "99.9 ms");
+  EXPECT_EQ(HumanSeconds(0.123), "123 ms");
+  EXPECT_EQ(HumanSeconds(0.9996), "1.0 s");
+  EXPECT_EQ(HumanSeconds(12.34), "12.3 s");
+  for (const double none : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(HumanSeconds(none), "-");
+  }
+}
+
+TEST(HumanFormatTest, LossesOverTokensHaveAUnit) {
+  v1::JobSpec spec;
+  EXPECT_EQ(LossUnit(spec), "");
+  spec.mutable_loss()->mutable_softmax_cross_entropy();
+  EXPECT_EQ(LossUnit(spec), "");
+  spec.mutable_loss()->mutable_token_cross_entropy();
+  EXPECT_EQ(LossUnit(spec), " nats/token");
+}
+
 TEST(HumanFormatTest, Bytes) {
   EXPECT_EQ(HumanBytes(0), "0 B");
   EXPECT_EQ(HumanBytes(1023), "1023 B");

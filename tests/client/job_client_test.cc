@@ -96,9 +96,18 @@ TEST(JobClientTest, CallsTheService) {
   EXPECT_EQ(client->Validate(spec)->id(), 0u);
   EXPECT_EQ(client->Cancel("2", "why")->state(), v1::CANCELLED);
   EXPECT_EQ(client->GetCluster()->daemon(0).name(), "worker-0");
+  v1::PlanReport report;
+  report.set_explanation("because");
+  coordinator.SetPlan(report);
+  EXPECT_EQ(client->Plan(spec)->explanation(), "because");
+  v1::JobTrace trace;
+  trace.set_job(2);
+  coordinator.SetTrace(trace);
+  EXPECT_EQ(client->Trace("b")->job(), 2u);
   ASSERT_EQ(coordinator.submitted().size(), 2u);
   EXPECT_EQ(coordinator.submitted()[0].request_id(), "request");
   EXPECT_TRUE(coordinator.submitted()[1].validate_only());
+  EXPECT_EQ(coordinator.planned()[0].spec().name(), "b");
   EXPECT_EQ(coordinator.cancelled()[0].reason(), "why");
 }
 

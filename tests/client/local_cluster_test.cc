@@ -59,18 +59,20 @@ TEST_F(LocalClusterTest, StartsDaemonsWithTheirFlagsAndStopsThem) {
   options_.servers = 2;
   options_.workers = 3;
   options_.threads = 4;
+  options_.memory_limit = 12345;
   LocalCluster cluster(options_);
   const absl::Status status = cluster.Start();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(cluster.coordinator(), "127.0.0.1:4567");
   EXPECT_TRUE(cluster.Check().ok());
-  EXPECT_EQ(Log("server-0"), absl::StrCat("server --listen=127.0.0.1:0 --name=server-0 "
-                                          "--ready_file=",
+  EXPECT_EQ(Log("server-0"), absl::StrCat("server --listen=127.0.0.1:0 --data_root=/data "
+                                          "--name=server-0 --ready_file=",
                                           directory_, "/server-0.ready\n"));
   EXPECT_THAT(Log("server-1"),
               HasSubstr("--listen=127.0.0.1:0 --coordinator=127.0.0.1:4567 --name=server-1"));
   EXPECT_THAT(Log("worker-2"), HasSubstr("--coordinator=127.0.0.1:4567 --data_root=/data "
-                                         "--threads=4 --backend=cpu --name=worker-2"));
+                                         "--threads=4 --backend=cpu --memory_limit=12345 "
+                                         "--name=worker-2"));
   EXPECT_TRUE(cluster.Stop().empty());
   EXPECT_FALSE(ReadFile(absl::StrCat(directory_, "/server-0.ready"), 100).ok());
 }

@@ -1,5 +1,6 @@
 #include "worker/data/batch_buffers.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -157,6 +158,12 @@ void BatchBuffers::Stop() {
 bool BatchBuffers::stopped() {
   MutexLock lock(&mutex_);
   return stopped_;
+}
+
+bool BatchBuffers::filling() {
+  MutexLock lock(&mutex_);
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const Lane& lane) { return lane.filling > 0; });
 }
 
 }  // namespace sangam

@@ -56,6 +56,9 @@ class BatchBuffers {
   void Stop();
   bool stopped();
 
+  // Whether any buffer is being filled.
+  bool filling();
+
  private:
   struct Slot {
     FloatBuffer inputs;

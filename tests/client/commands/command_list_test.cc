@@ -46,9 +46,8 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
 }
 
 TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
-  for (const std::string verb :
-       {"run", "plan", "submit", "list", "describe", "watch", "cancel", "trace", "export",
-        "cluster"}) {
+  for (const std::string verb : {"run", "plan", "submit", "list", "describe", "watch", "cancel",
+                                 "trace", "export", "cluster"}) {
     EXPECT_EQ(Run({verb, "--help"}), 0) << verb;
     EXPECT_THAT(out(), HasSubstr("\nUsage: sangam " + verb)) << verb;
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;

@@ -24,6 +24,8 @@ class FakeClient : public JobClient {
   absl::StatusOr<v1::Job> Cancel(const std::string&, const std::string&) override { return job; }
   absl::StatusOr<v1::ListJobsResponse> List(uint64_t) override { return v1::ListJobsResponse(); }
   absl::StatusOr<v1::Cluster> GetCluster() override { return v1::Cluster(); }
+  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec&) override { return v1::PlanReport(); }
+  absl::StatusOr<v1::JobTrace> Trace(const std::string&) override { return v1::JobTrace(); }
   absl::Status Watch(uint64_t, uint64_t, WatchHandler* handler) override { return script(handler); }
 
   v1::Job job;
@@ -48,40 +50,53 @@ class FollowTest : public CommandFixture {
 
 TEST_F(FollowTest, ReturnsTheEndedJob) {
   client_.job.set_reason("done");
-  const auto job = FollowJob(1, options_, environment_, &client_);
+  const auto job = FollowJob(client_.job, options_, environment_, &client_);
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->reason(), "done");
   EXPECT_EQ(ExitCodeOf(*job), ExitCode::kSuccess);
   client_.job.set_state(v1::CANCELLED);
-  EXPECT_EQ(ExitCodeOf(*FollowJob(1, options_, environment_, &client_)), ExitCode::kFailure);
+  EXPECT_EQ(ExitCodeOf(*FollowJob(client_.job, options_, environment_, &client_)),
+            ExitCode::kFailure);
 }
 
 TEST_F(FollowTest, AJobThatGoesOnIsAnError) {
   client_.job.set_state(v1::RUNNING);
-  const absl::Status status = FollowJob(1, options_, environment_, &client_).status();
+  const absl::Status status = FollowJob(client_.job, options_, environment_, &client_).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("which is still RUNNING"));
 }
 
 TEST_F(FollowTest, ErrorsOfTheFunctionsEndTheFollowing) {
   client_.script = [](WatchHandler* handler) { return handler->OnEvent(Message("x")); };
   options_.on_event = [](const v1::JobEvent&) { return absl::DataLossError("disk full"); };
-  EXPECT_EQ(FollowJob(1, options_, environment_, &client_).status(),
+  EXPECT_EQ(FollowJob(client_.job, options_, environment_, &client_).status(),
             absl::DataLossError("disk full"));
   client_.script = [](WatchHandler* handler) { return handler->OnIdle(); };
   options_.on_idle = [] { return absl::AbortedError("stalled"); };
-  EXPECT_EQ(FollowJob(1, options_, environment_, &client_).status(), absl::AbortedError("stalled"));
+  EXPECT_EQ(FollowJob(client_.job, options_, environment_, &client_).status(),
+            absl::AbortedError("stalled"));
 }
 
 TEST_F(FollowTest, ProgressGoesWhereItIsAskedFor) {
   client_.script = [](WatchHandler* handler) { return handler->OnEvent(Message("x")); };
-  EXPECT_TRUE(FollowJob(1, options_, environment_, &client_).ok());
+  EXPECT_TRUE(FollowJob(client_.job, options_, environment_, &client_).ok());
   EXPECT_EQ(out(), "     0s  x\n");
   EXPECT_EQ(err(), "");
   console_.out.clear();
   options_.progress_on_error_stream = true;
-  EXPECT_TRUE(FollowJob(1, options_, environment_, &client_).ok());
+  EXPECT_TRUE(FollowJob(client_.job, options_, environment_, &client_).ok());
   EXPECT_EQ(out(), "");
   EXPECT_EQ(err(), "     0s  x\n");
+}
+
+TEST_F(FollowTest, LossesOverTokensHaveTheirUnit) {
+  client_.job.mutable_spec()->mutable_loss()->mutable_token_cross_entropy();
+  client_.script = [](WatchHandler* handler) {
+    v1::JobEvent event;
+    event.mutable_step()->set_loss(2.5);
+    return handler->OnEvent(event);
+  };
+  EXPECT_TRUE(FollowJob(client_.job, options_, environment_, &client_).ok());
+  EXPECT_THAT(out(), HasSubstr("step 1  loss 2.5000 nats/token  "));
 }
 
 TEST_F(FollowTest, ALossIsToldOnceUntilAnEventComes) {
@@ -92,7 +107,7 @@ TEST_F(FollowTest, ALossIsToldOnceUntilAnEventComes) {
     handler->OnLost(absl::UnavailableError("c"));
     return status;
   };
-  EXPECT_TRUE(FollowJob(1, options_, environment_, &client_).ok());
+  EXPECT_TRUE(FollowJob(client_.job, options_, environment_, &client_).ok());
   EXPECT_EQ(out(),
             "     0s  connection to the coordinator lost, trying again (a)\n"
             "     0s  back\n"
@@ -106,7 +121,7 @@ TEST_F(FollowTest, JsonKeepsNoticesOutOfTheOutput) {
   };
   options_.json = true;
   console_.terminal = true;
-  EXPECT_TRUE(FollowJob(1, options_, environment_, &client_).ok());
+  EXPECT_TRUE(FollowJob(client_.job, options_, environment_, &client_).ok());
   EXPECT_EQ(out(), "");
   EXPECT_THAT(err(), HasSubstr("trying again (a)\n"));
 }
@@ -117,7 +132,7 @@ TEST_F(FollowTest, ABarIsTakenAwayAtTheEnd) {
     const absl::Status status = handler->OnEvent(Message("x"));
     return status.ok() ? handler->OnIdle() : status;
   };
-  EXPECT_TRUE(FollowJob(1, options_, environment_, &client_).ok());
+  EXPECT_TRUE(FollowJob(client_.job, options_, environment_, &client_).ok());
   EXPECT_THAT(out(), ::testing::EndsWith("\r\x1b[K"));
 }
 

@@ -11,6 +11,7 @@ namespace sangam {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'100);
 
@@ -134,6 +135,50 @@ TEST(JobTablesTest, OneJobInFull) {
             "   235    0.8300  0.4700  8300/10000\n");
 }
 
+TEST(JobTablesTest, HowAModelIsSpread) {
+  auto job = Parse<v1::Job>(R"pb(
+    spec {
+      strategy: AUTO
+      loss { token_cross_entropy {} }
+    }
+    progress { steps_done: 1 steps_total: 2 loss: 2.5 }
+    layout { terms_per_sample: 128 }
+    evaluation { step: 1 accuracy: 0.5 loss: 2.25 correct: 640 samples: 10 }
+  )pb");
+  // Not planned yet.
+  EXPECT_THAT(FormatJob(job, kNow, absl::UTCTimeZone()), HasSubstr("\nstrategy    AUTO\n"));
+  job.set_strategy(v1::DATA_PARALLEL);
+  job.mutable_utilization()->set_bubble(0.5);
+  const std::string parallel = FormatJob(job, kNow, absl::UTCTimeZone());
+  EXPECT_THAT(parallel, HasSubstr("\nstrategy    DATA_PARALLEL\n"));
+  EXPECT_THAT(parallel, Not(HasSubstr("bubble")));
+  EXPECT_THAT(parallel, HasSubstr("\nloss        2.5000 nats/token\n"));
+  // Hits are counted in tokens.
+  EXPECT_THAT(parallel, HasSubstr("  640/1280\n"));
+
+  job.MergeFrom(Parse<v1::Job>(R"pb(
+    strategy: MODEL_PARALLEL
+    schedule: ZERO_BUBBLE
+    plan_reason: "DATA_PARALLEL does not fit: worker w0 needs 3.0 GiB, but its limit is 2.0 GiB, and HYBRID\nneeds 4 workers"
+    utilization { step: 41 span_seconds: 0.0851 bubble: 0.123 }
+    stage { first_block: "a" last_block: "b" block_count: 2 parameter_count: 12 worker: "w0" }
+    stage { first_block: "c" last_block: "c" block_count: 1 parameter_count: 3 worker: "w1" }
+  )pb"));
+  EXPECT_THAT(
+      FormatJob(job, kNow, absl::UTCTimeZone()),
+      HasSubstr("strategy    MODEL_PARALLEL, schedule ZERO_BUBBLE\n"
+                "why         DATA_PARALLEL does not fit: worker w0 needs 3.0 GiB, but its limit is "
+                "2.0 GiB, and\n"
+                "            HYBRID; needs 4 workers\n"
+                "bubble      12.3% of step 41, which took 85.1 ms\n"
+                "weights     not held\n"
+                "\n"
+                "stages\n"
+                "  STAGE  BLOCKS    PARAMETERS  WORKERS\n"
+                "      0  a..b (2)          12  w0\n"
+                "      1  c                  3  w1\n"));
+}
+
 TEST(JobTablesTest, AJobOfWhichLittleIsKnown) {
   const std::string text = FormatJob(v1::Job(), kNow, absl::UTCTimeZone());
   EXPECT_THAT(text, HasSubstr("state       JOB_STATE_UNSPECIFIED, for -\n"));
@@ -152,12 +197,20 @@ TEST(JobTablesTest, Cluster) {
       job: 3
       job: 4
     }
-    daemon { role: "worker" name: "w0" silent_ms: 61000 threads: 2 backend: "cpu" }
+    daemon {
+      role: "worker"
+      name: "w0"
+      silent_ms: 61000
+      threads: 2
+      backend: "cpu"
+      flops_per_second: 1.234e10
+    }
   )pb");
-  EXPECT_EQ(FormatCluster(cluster),
-            "ROLE    NAME  STATE  SILENT  ADDRESS        THREADS    MEMORY  BACKEND  JOBS\n"
-            "server  s0    alive    0.3s  10.0.0.1:7070        8  16.0 GiB  -        3,4\n"
-            "worker  w0    lost    1m01s  -                    2         -  cpu      -\n");
+  EXPECT_EQ(
+      FormatCluster(cluster),
+      "ROLE    NAME  STATE  SILENT  ADDRESS        THREADS  GFLOP/S    MEMORY  BACKEND  JOBS\n"
+      "server  s0    alive    0.3s  10.0.0.1:7070        8        -  16.0 GiB  -        3,4\n"
+      "worker  w0    lost    1m01s  -                    2     12.3         -  cpu      -\n");
 }
 
 TEST(JobTablesTest, Titles) {

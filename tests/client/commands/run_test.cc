@@ -57,7 +57,7 @@ TEST_F(RunTest, RunsAsTheJobFileAsks) {
   EXPECT_EQ(Job()["spec"]["epochs"], "1");
   EXPECT_EQ(Job()["spec"]["resources"]["workers"], 2);
   EXPECT_THAT(ReadFile(out_ + "/logs/worker-1.log", 10'000).value_or(""),
-              HasSubstr("--threads=3 --backend=cpu --name=worker-1"));
+              HasSubstr("--threads=3 --backend=cpu --memory_limit=0 --name=worker-1"));
 }
 
 TEST_F(RunTest, FlagsGoBeforeTheJobFile) {

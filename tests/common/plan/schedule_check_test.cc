@@ -297,6 +297,10 @@ TEST(ScheduleCheckTest, SkipsOfEverySchedulesPassWithTheLeastCredits) {
       ASSERT_TRUE(credits.ok()) << Name(shape) << credits.status();
       play.credits = *credits;
       ASSERT_TRUE(PlaySchedule(play).ok()) << Name(shape);
+      SchedulePlay evaluation = EvaluationOf(shape);
+      evaluation.skips = play.skips;
+      ASSERT_LE(*LeastCredits(evaluation), std::min(shape.ranks, shape.micro_batches))
+          << Name(shape);
       if (schedule == v1::INTERLEAVED) continue;
       ASSERT_LE(*credits, shape.ranks) << Name(shape);
     }

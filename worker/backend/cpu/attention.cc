@@ -55,8 +55,9 @@ HeadSizes SizesOf(const AttentionShape& shape, ConstMatrix qkv) {
 
 // products[t - begin, u] = rows[t] . packed[u] for t in [begin, end) and u up to the end of t's
 // panel at least; packed: the other rows by PackRows.
-inline void MultiplyByRows(const HeadSizes& sizes, const float* rows, int64_t stride,
-                           const float* packed, int64_t begin, int64_t end, float* products) {
+SANGAM_CPU_INLINE void MultiplyByRows(const HeadSizes& sizes, const float* rows, int64_t stride,
+                                      const float* packed, int64_t begin, int64_t end,
+                                      float* products) {
   for (int64_t first = 0; first < end; first += kPanel) {
     const float* panel = packed + first * sizes.width;
     int64_t t = std::max(begin, first);
@@ -73,8 +74,8 @@ inline void MultiplyByRows(const HeadSizes& sizes, const float* rows, int64_t st
 
 // sums[t - begin, :] = sum over u <= t of weights[t - begin, u] rows[u, :] for t in [begin, end);
 // packed: rows by PackColumns.
-inline void SumOverKeys(const HeadSizes& sizes, const float* weights, const float* packed,
-                        int64_t begin, int64_t end, float* sums) {
+SANGAM_CPU_INLINE void SumOverKeys(const HeadSizes& sizes, const float* weights,
+                                   const float* packed, int64_t begin, int64_t end, float* sums) {
   for (int64_t first = 0; first < sizes.columns; first += kPanel) {
     const float* panel = packed + first * sizes.positions;
     int64_t t = begin;
@@ -97,8 +98,9 @@ inline void SumOverKeys(const HeadSizes& sizes, const float* weights, const floa
 
 // sums[u, :] += sum over t in [begin, end), t >= u, of weights[t - begin, u] rows[t, :]; packed:
 // rows by PackColumns; sums in panels likewise.
-inline void AddOverQueries(const HeadSizes& sizes, const float* weights, const float* packed,
-                           int64_t begin, int64_t end, float* sums) {
+SANGAM_CPU_INLINE void AddOverQueries(const HeadSizes& sizes, const float* weights,
+                                      const float* packed, int64_t begin, int64_t end,
+                                      float* sums) {
   for (int64_t first = 0; first < sizes.columns; first += kPanel) {
     const float* panel = packed + first * sizes.positions;
     float* panel_sums = sums + first * sizes.positions;
@@ -121,8 +123,8 @@ inline void AddOverQueries(const HeadSizes& sizes, const float* weights, const f
 }
 
 // Inverse of PackColumns.
-inline void UnpackColumns(const float* panels, int64_t rows, int64_t cols, int64_t stride,
-                          float* out) {
+SANGAM_CPU_INLINE void UnpackColumns(const float* panels, int64_t rows, int64_t cols,
+                                     int64_t stride, float* out) {
   for (int64_t first = 0; first < cols; first += kPanel) {
     const int64_t count = std::min(kPanel, cols - first);
     for (int64_t r = 0; r < rows; ++r, panels += kPanel) {

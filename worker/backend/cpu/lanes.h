@@ -3,12 +3,14 @@
 
 #include <cstdint>
 
+#include "worker/backend/cpu/kernel.h"
+
 namespace sangam::cpu_kernels {
 
 // Element j belongs to lane j % kLanes: the order of a sum, whatever the width of the machine.
 constexpr int kLanes = 16;
 
-inline float FoldSum(float (&lanes)[kLanes]) {
+SANGAM_CPU_INLINE float FoldSum(float (&lanes)[kLanes]) {
   for (int half = kLanes / 2; half > 0; half /= 2) {
     for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   }
@@ -17,7 +19,7 @@ inline float FoldSum(float (&lanes)[kLanes]) {
 
 // Sum over j of term(j), for j in [0, size).
 template <typename Term>
-inline float SumInLanes(int64_t size, const Term& term) {
+SANGAM_CPU_INLINE float SumInLanes(int64_t size, const Term& term) {
   float lanes[kLanes] = {};
   int64_t j = 0;
   for (; j + kLanes <= size; j += kLanes) {

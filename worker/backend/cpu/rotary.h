@@ -11,20 +11,20 @@
 namespace sangam {
 
 // Rotary positions (Su et al. 2021, RoFormer) of one lane. Keeps the sines and cosines of the last
-// shape that it saw: positions * head width floats. Not thread-safe.
+// shape that it saw: 2 * positions * head width floats. Not thread-safe.
 class CpuRotary {
  public:
   // As Backend::Rotate; arguments are checked there.
   absl::Status Rotate(const Rotation& rotation, ConstMatrix in, float* out);
 
  private:
-  // Fills the tables for a head of `pairs` pairs.
-  absl::Status Prepare(int64_t positions, int64_t pairs, float base);
+  // Fills the tables for heads of `width` columns.
+  absl::Status Prepare(int64_t positions, int64_t width, float base);
 
   int64_t positions_ = 0;
-  int64_t pairs_ = 0;
+  int64_t width_ = 0;
   float base_ = 0;
-  FloatBuffer tables_;  // [positions, pairs] cosines, then as many sines
+  FloatBuffer tables_;  // [positions, width] cosines, each twice, then sines, each as -s and s
 };
 
 }  // namespace sangam

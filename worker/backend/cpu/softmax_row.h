@@ -4,13 +4,14 @@
 #include <cstdint>
 
 #include "worker/backend/cpu/functions.h"
+#include "worker/backend/cpu/kernel.h"
 #include "worker/backend/cpu/lanes.h"
 
 // The parts of a softmax over one row.
 namespace sangam::cpu_kernels {
 
 // NaN when the first element is one; later ones are passed over (the sum shows them).
-inline float Largest(const float* x, int64_t size) {
+SANGAM_CPU_INLINE float Largest(const float* x, int64_t size) {
   float lanes[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = x[0];
   int64_t j = 0;
@@ -28,20 +29,21 @@ inline float Largest(const float* x, int64_t size) {
 }
 
 // Sum of exp(x[j] - largest); each term is left in `terms` when there is such an array.
-inline float SumOfExp(const float* x, int64_t size, float largest, float* terms) {
+SANGAM_CPU_INLINE float SumOfExp(const float* x, int64_t size, float largest, float* terms) {
+  // By themselves and more than there are lanes, so that the compiler makes vectors of them.
+  constexpr int64_t kChunk = 64;
+  float e[kChunk];
   float lanes[kLanes] = {};
-  int64_t j = 0;
-  for (; j + kLanes <= size; j += kLanes) {
-    float e[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) e[lane] = cpu_functions::Exp(x[j + lane] - largest);
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += e[lane];
+  for (int64_t first = 0; first < size; first += kChunk) {
+    const int64_t count = size - first < kChunk ? size - first : kChunk;
+    for (int64_t i = 0; i < count; ++i) e[i] = cpu_functions::Exp(x[first + i] - largest);
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += e[i + lane];
+    }
+    for (int lane = 0; i + lane < count; ++lane) lanes[lane] += e[i + lane];
     if (terms == nullptr) continue;
-    for (int lane = 0; lane < kLanes; ++lane) terms[j + lane] = e[lane];
-  }
-  for (int lane = 0; j + lane < size; ++lane) {
-    const float e = cpu_functions::Exp(x[j + lane] - largest);
-    lanes[lane] += e;
-    if (terms != nullptr) terms[j + lane] = e;
+    for (int64_t j = 0; j < count; ++j) terms[first + j] = e[j];
   }
   return FoldSum(lanes);
 }

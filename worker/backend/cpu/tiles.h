@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "worker/backend/cpu/kernel.h"
+
 // Small matrix products for kernels that need their order of sums on every instruction set. One
 // operand lies in panels: kPanel columns of it side by side, row after row, so that a product walks
 // through it from end to end. Every element of a product is one sum over the steps in order.
@@ -28,10 +30,9 @@ typedef float Vector __attribute__((vector_size(kVectorLanes * sizeof(float))));
 // c[r, :] = sum over s of a[r * a_row + s * a_step] * panel[s, :], or += when `accumulate`, for
 // kRows rows of kPanel columns, `c_row` floats apart.
 template <int kRows>
-__attribute__((always_inline)) inline void MultiplyTile(const float* a, int64_t a_row,
-                                                        int64_t a_step, const float* panel,
-                                                        int64_t steps, bool accumulate, float* c,
-                                                        int64_t c_row) {
+SANGAM_CPU_INLINE void MultiplyTile(const float* a, int64_t a_row, int64_t a_step,
+                                    const float* panel, int64_t steps, bool accumulate, float* c,
+                                    int64_t c_row) {
   Vector sums[kRows][kPanelVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kPanelVectors; ++v) {
@@ -58,8 +59,8 @@ __attribute__((always_inline)) inline void MultiplyTile(const float* a, int64_t 
 
 // The columns of `in` ([rows, cols], rows `stride` floats apart) in panels: [cols / kPanel, rows,
 // kPanel], the last one filled up with 0.
-inline void PackColumns(const float* in, int64_t stride, int64_t rows, int64_t cols,
-                        float* panels) {
+SANGAM_CPU_INLINE void PackColumns(const float* in, int64_t stride, int64_t rows, int64_t cols,
+                                   float* panels) {
   for (int64_t first = 0; first < cols; first += kPanel) {
     const int64_t count = cols - first < kPanel ? cols - first : kPanel;
     for (int64_t r = 0; r < rows; ++r, panels += kPanel) {
@@ -74,7 +75,8 @@ inline void PackColumns(const float* in, int64_t stride, int64_t rows, int64_t c
 }
 
 // The rows of `in` in panels: [rows / kPanel, cols, kPanel], likewise.
-inline void PackRows(const float* in, int64_t stride, int64_t rows, int64_t cols, float* panels) {
+SANGAM_CPU_INLINE void PackRows(const float* in, int64_t stride, int64_t rows, int64_t cols,
+                                float* panels) {
   for (int64_t first = 0; first < rows; first += kPanel, panels += cols * kPanel) {
     for (int64_t r = 0; r < kPanel; ++r) {
       const float* x = in + (first + r) * stride;
