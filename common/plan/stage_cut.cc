@@ -30,20 +30,59 @@ bool NotWorse(const Prefix& a, const Prefix& b) {
   return a.dearest != b.dearest ? a.dearest < b.dearest : a.squares <= b.squares;
 }
 
-// `before`: value e is the best prefix of blocks [0, e) on the stages in front of `stage`.
-Prefix BestPrefix(const std::vector<Prefix>& before, uint32_t stage, uint32_t end,
+// `before`: value e is the best prefix of blocks [0, e) on the stages in front of `stage`. Nothing
+// that costs more than `bound` is looked at.
+Prefix BestPrefix(const std::vector<Prefix>& before, uint32_t stage, uint32_t end, double bound,
                   const StageCosts& costs) {
   Prefix best;
   for (uint32_t first = end; first-- > stage;) {
+    if (before[first].dearest > bound || before[first].dearest == kImpossible) continue;
     const StageCost cost = costs(stage, first, end);
     // More blocks only cost more.
-    if (cost.load > best.dearest || cost.load == kImpossible) break;
+    if (cost.load > std::min(bound, best.dearest) || cost.load == kImpossible) break;
     const double own = std::max(cost.load, cost.entry);
     const Prefix candidate{std::max(before[first].dearest, own), before[first].squares + own * own,
                            first};
     if (candidate.dearest != kImpossible && NotWorse(candidate, best)) best = candidate;
   }
   return best;
+}
+
+// Gives each stage as many blocks as cost at most `limit`. The dearest stage's cost; impossible
+// when blocks are left or a stage cannot even have one.
+double GreedyCost(uint32_t blocks, uint32_t stages, double limit, const StageCosts& costs) {
+  double dearest = 0;
+  uint32_t first = 0;
+  for (uint32_t s = 0; s < stages; ++s) {
+    const uint32_t most = blocks - (stages - s - 1);  // each later stage needs one
+    uint32_t end = first + 1;
+    StageCost cost = costs(s, first, end);
+    if (cost.load > limit) return kImpossible;
+    while (end < most) {
+      const StageCost next = costs(s, first, end + 1);
+      if (next.load > limit) break;
+      cost = next;
+      ++end;
+    }
+    dearest = std::max({dearest, cost.load, cost.entry});
+    first = end;
+  }
+  return first == blocks ? dearest : kImpossible;
+}
+
+// The cost of some cut, close to the best one's where greedy cuts are good: keeps the search short.
+// Infinite when none was found.
+double Bound(uint32_t blocks, uint32_t stages, const StageCosts& costs) {
+  double bound = GreedyCost(blocks, stages, std::numeric_limits<double>::max(), costs);
+  double low = 0;
+  double high = bound;
+  for (int i = 0; i < 30 && high != kImpossible; ++i) {
+    const double limit = low + (high - low) / 2;
+    const double cost = GreedyCost(blocks, stages, limit, costs);
+    (cost == kImpossible ? low : high) = limit;
+    bound = std::min(bound, cost);
+  }
+  return bound;
 }
 
 std::vector<v1::StagePlan> ToStages(const std::vector<uint32_t>& firsts, uint32_t blocks) {
@@ -67,9 +106,10 @@ absl::StatusOr<std::vector<v1::StagePlan>> CutBlocks(uint32_t blocks, uint32_t s
   // best[s][e]: of blocks [0, e) on the first s stages.
   std::vector<std::vector<Prefix>> best(stages + 1, std::vector<Prefix>(blocks + 1));
   best[0][0] = {0, 0, 0};
+  const double bound = Bound(blocks, stages, costs);
   for (uint32_t s = 0; s < stages; ++s) {
     for (uint32_t end = s + 1; end <= blocks - (stages - s - 1); ++end) {
-      best[s + 1][end] = BestPrefix(best[s], s, end, costs);
+      best[s + 1][end] = BestPrefix(best[s], s, end, bound, costs);
     }
   }
   if (best[stages][blocks].dearest == kImpossible) {

@@ -67,8 +67,9 @@ class Forecaster {
   Forecaster(const ForecastJob& job, const Spread& spread, uint32_t lanes)
       : job_(job), spread_(spread), lanes_(lanes), rows_(RowsOf(job)) {}
 
-  // The forecast; its obstacle is empty when it fits.
-  v1::StrategyForecast Make() const;
+  // Errors: what keeps the job from running like this, also in the forecast; ResourceExhausted when
+  //         it is memory and fewer lanes could help, and then perhaps nothing else in the forecast
+  absl::Status Make(v1::StrategyForecast* forecast) const;
 
  private:
   // What a cut must know of the workers of one rank, each number the worst of them.
@@ -114,24 +115,23 @@ class Forecaster {
   const uint64_t rows_;  // of the largest micro-batch
 };
 
-v1::StrategyForecast Forecaster::Make() const {
-  v1::StrategyForecast forecast;
-  forecast.set_strategy(spread_.strategy);
-  forecast.set_ranks(spread_.ranks);
-  forecast.set_replicas(spread_.replicas);
-  forecast.set_chunks(spread_.chunks);
+absl::Status Forecaster::Make(v1::StrategyForecast* forecast) const {
+  forecast->set_strategy(spread_.strategy);
+  forecast->set_ranks(spread_.ranks);
+  forecast->set_replicas(spread_.replicas);
+  forecast->set_chunks(spread_.chunks);
   const v1::Schedule schedule = job_.spec.pipeline().schedule();
-  forecast.set_schedule(pipelined() && schedule != v1::SCHEDULE_UNSPECIFIED ? schedule
-                                                                            : v1::ONE_F_ONE_B);
-  forecast.set_lanes(pipelined() ? lanes_ : 0);
-  forecast.set_credits(1);
-  forecast.set_idle_workers(static_cast<uint32_t>(job_.cluster.worker_size()) -
-                            spread_.ranks * spread_.replicas);
-  Describe(job_.spec.batch().shares(), &forecast);
-  const absl::Status status = Fill(&forecast);
-  forecast.set_fits(status.ok());
-  forecast.set_obstacle(std::string(status.message()));
-  return forecast;
+  forecast->set_schedule(pipelined() && schedule != v1::SCHEDULE_UNSPECIFIED ? schedule
+                                                                             : v1::ONE_F_ONE_B);
+  forecast->set_lanes(pipelined() ? lanes_ : 0);
+  forecast->set_credits(1);
+  forecast->set_idle_workers(static_cast<uint32_t>(job_.cluster.worker_size()) -
+                             spread_.ranks * spread_.replicas);
+  Describe(job_.spec.batch().shares(), forecast);
+  const absl::Status status = Fill(forecast);
+  forecast->set_fits(status.ok());
+  forecast->set_obstacle(std::string(status.message()));
+  return status;
 }
 
 absl::StatusOr<v1::Plan> Forecaster::PlanWith(std::vector<v1::StagePlan> stages,
@@ -220,7 +220,7 @@ absl::StatusOr<std::vector<v1::StagePlan>> Forecaster::CutByPlanner() const {
     return cost;
   };
   absl::StatusOr<std::vector<v1::StagePlan>> cut = CutBlocks(blocks, num_stages(), time);
-  if (cut.ok() || !absl::IsResourceExhausted(cut.status())) return cut;
+  if (lanes_ > 1 || cut.ok() || !absl::IsResourceExhausted(cut.status())) return cut;
   // No cut fits: the leanest one shows how much is missing.
   return CutBlocks(blocks, num_stages(), [&](uint32_t stage, uint32_t first, uint32_t end) {
     const RankFacts& facts = ranks[stage % spread_.ranks];
@@ -374,7 +374,7 @@ absl::Status Forecaster::CheckSize() const {
   const uint64_t shares = ceil(ceil(batch.shares(), spread_.replicas), lanes_);
   const uint64_t passes = shares * ceil(batch.micro_batches(), batch.shares()) * num_stages();
   if (!pipelined() || passes <= kMaxPasses) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
+  return absl::InvalidArgumentError(absl::StrCat(
       "batch.micro_batches: found ", batch.micro_batches(), ", which make ", passes,
       " forward passes of ", num_stages(), " stages on a lane, expected at most ", kMaxPasses));
 }
@@ -412,14 +412,17 @@ absl::Status Forecaster::Fill(v1::StrategyForecast* forecast) const {
   const uint32_t fullest = Fullest(memories);
   forecast->set_memory_bytes(memories[fullest].total());
   forecast->set_memory_limit_bytes(LimitOf(job_, fullest));
-  if (!FitsAll(memories)) {
+  const bool too_large = !FitsAll(memories);
+  if (too_large) {
     obstacles.push_back(MemoryObstacle(plan.worker(static_cast<int>(fullest)).name(),
                                        memories[fullest].total(), LimitOf(job_, fullest)));
   }
   AddStages(plan, memories, forecast);
   RETURN_IF_ERROR(AddTimes(plan, forecast));
-  return obstacles.empty() ? absl::OkStatus()
-                           : absl::ResourceExhaustedError(absl::StrJoin(obstacles, "; "));
+  if (obstacles.empty()) return absl::OkStatus();
+  return absl::Status(
+      too_large ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
+      absl::StrJoin(obstacles, "; "));
 }
 
 // Most lanes of a pipeline's workers.
@@ -435,8 +438,9 @@ uint32_t MostLanes(const ForecastJob& job, const Spread& spread) {
 
 v1::StrategyForecast ForecastStrategy(const ForecastJob& job, const Spread& spread) {
   for (uint32_t lanes = spread.ranks == 1 ? 1 : MostLanes(job, spread);; lanes /= 2) {
-    v1::StrategyForecast forecast = Forecaster(job, spread, lanes).Make();
-    if (forecast.fits() || lanes == 1) return forecast;
+    v1::StrategyForecast forecast;
+    const absl::Status status = Forecaster(job, spread, lanes).Make(&forecast);
+    if (lanes == 1 || !absl::IsResourceExhausted(status)) return forecast;
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -85,16 +84,24 @@ class MemorySum {
     return Times(Elements(Block(b).output_shape()), sizeof(float));
   }
 
-  void AddUse(uint32_t segment) {
+  void AddUse(uint32_t segment, bool held) {
     const uint64_t bytes =
         Times(layout_.segment(static_cast<int>(segment)).element_count(), sizeof(float));
-    if (segments_.insert(segment).second) memory_.weights = Plus(memory_.weights, bytes);
+    if (!held) memory_.weights = Plus(memory_.weights, bytes);
     memory_.gradients = Plus(memory_.gradients, Times(bytes, load_.gradient_buffers));
   }
 
+  // Blocks share the parameters of earlier ones only, so a block's own are never held already.
   void AddParameters(uint32_t b) {
-    if (Block(b).segment() >= 0) AddUse(static_cast<uint32_t>(Block(b).segment()));
-    if (Block(b).has_tied_segment()) AddUse(Block(b).tied_segment());
+    if (Block(b).segment() >= 0) {
+      held_.push_back(static_cast<uint32_t>(Block(b).segment()));
+      AddUse(held_.back(), false);
+    }
+    if (!Block(b).has_tied_segment()) return;
+    const uint32_t tied = Block(b).tied_segment();
+    const bool held = std::find(held_.begin(), held_.end(), tied) != held_.end();
+    if (!held) held_.push_back(tied);
+    AddUse(tied, held);
   }
 
   void AddActivations(uint32_t b, uint64_t slots) {
@@ -137,7 +144,7 @@ class MemorySum {
   const v1::ModelSpec& model_;
   const WorkerLoad& load_;
   WorkerMemory memory_;
-  std::set<uint32_t> segments_;  // whose weights have been counted
+  std::vector<uint32_t> held_;  // segments whose weights have been counted
 };
 
 }  // namespace
