@@ -244,6 +244,15 @@ SchedulePlay Forecaster::PlayOf(const v1::Plan& plan, uint32_t micro_batches) co
   return play;
 }
 
+SchedulePlay Forecaster::EvaluationPlayOf(const v1::Plan& plan) const {
+  // What waits depends on the number of chunks only while they are fewer than the ranks.
+  const uint32_t chunks_of_data = 2 * plan.ranks();
+  SchedulePlay play = PlayOf(plan, chunks_of_data);
+  const ScheduleShape shape{plan.schedule(), plan.ranks(), ChunksOf(plan), chunks_of_data};
+  for (uint32_t r = 0; r < shape.ranks; ++r) play.passes[r] = RankForwards(shape, r);
+  return play;
+}
+
 std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
   BatchCut cut;
   cut.micro_batches = plan.micro_batches();
@@ -264,7 +273,7 @@ std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
 }
 
 absl::StatusOr<uint32_t> Forecaster::LeastOf(const v1::Plan& plan) const {
-  uint32_t credits = 1;
+  ASSIGN_OR_RETURN(uint32_t credits, LeastCredits(EvaluationPlayOf(plan)));
   for (const uint32_t micro_batches : LaneSizes(plan)) {
     ASSIGN_OR_RETURN(const uint32_t least, LeastCredits(PlayOf(plan, micro_batches)));
     credits = std::max(credits, least);
@@ -273,7 +282,7 @@ absl::StatusOr<uint32_t> Forecaster::LeastOf(const v1::Plan& plan) const {
 }
 
 absl::StatusOr<uint32_t> Forecaster::AmpleOf(const v1::Plan& plan) const {
-  uint32_t credits = 1;
+  ASSIGN_OR_RETURN(uint32_t credits, LeastCredits(EvaluationPlayOf(plan)));
   for (const uint32_t micro_batches : LaneSizes(plan)) {
     ASSIGN_OR_RETURN(const uint32_t ample, AmpleCredits(PlayOf(plan, micro_batches)));
     credits = std::max(credits, ample);
