@@ -32,6 +32,7 @@ ABSL_FLAG(std::string, advertise, "", "empty: as the coordinator sees it");
 ABSL_FLAG(std::string, name, "", "empty: <hostname>-<pid>");
 ABSL_FLAG(uint32_t, threads, 0, "0: one for each core");
 ABSL_FLAG(uint64_t, memory_limit, 0, "bytes; 0: no limit");
+ABSL_FLAG(std::string, data_root, "", "empty: no data is served");
 ABSL_FLAG(absl::Duration, lease, absl::Seconds(5), "");
 ABSL_FLAG(uint32_t, keep_finished_jobs, 4, "");
 ABSL_FLAG(std::string, log_level, "info", "");
@@ -53,7 +54,10 @@ constexpr char kHelp[] = R"(Holds the weights of jobs, merges their gradients, a
                            that the coordinator sees
   --name=NAME              unique among the servers; default: <hostname>-<pid>
   --threads=N              threads that receive, sum and update; default: one for each core
-  --memory_limit=BYTES     weights and optimizer state that it may hold; default: no limit
+  --memory_limit=BYTES     weights and optimizer state that it may hold, and as much of data that
+                           it serves; default: no limit
+  --data_root=DIR          coordinator: the folder that jobs with data.served may read data from;
+                           default: there is none, and such jobs fail
   --lease=TIME             coordinator: how long a daemon may be silent; default: 5s
   --keep_finished_jobs=N   coordinator: jobs whose weights can still be exported; default: 4
   --log_level=LEVEL        debug, info, warning or error; default: info
@@ -87,6 +91,12 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
       absl::GetFlag(FLAGS_name).empty() ? DefaultDaemonName() : absl::GetFlag(FLAGS_name);
   options.incarnation = NewIncarnation();
   options.memory_limit = absl::GetFlag(FLAGS_memory_limit);
+  options.data_root = absl::GetFlag(FLAGS_data_root);
+  if (!options.coordinate && !options.data_root.empty()) {
+    return absl::InvalidArgumentError(
+        "--data_root: found one for a server that joins another coordinator, expected none; only "
+        "the coordinator serves data");
+  }
   const uint32_t threads = absl::GetFlag(FLAGS_threads);
   if (threads > 1024) {
     return absl::InvalidArgumentError(

@@ -1,6 +1,7 @@
 #include "server/server_daemon.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/data/data_root.h"
 #include "common/rpc/daemon_process.h"
 #include "common/rpc/host_port.h"
 #include "common/rpc/node_agent.h"
@@ -23,9 +25,11 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/rpc/cluster_service.h"
+#include "server/rpc/data_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
 #include "server/runtime/coordinator.h"
+#include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
 #include "server/runtime/ticker.h"
 
@@ -60,6 +64,32 @@ ServerDaemon::ServerDaemon(const ServerOptions& options) : options_(options) {}
 
 ServerDaemon::~ServerDaemon() { Shutdown("the server could not start"); }
 
+absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
+  ServedData::Options data;
+  data.memory_limit = options_.memory_limit;
+  if (!options_.data_root.empty()) {
+    ASSIGN_OR_RETURN(data.root, DataRoot::Create(options_.data_root), "--data_root");
+  }
+  coordinator_ = std::make_unique<Coordinator>(options_.control, &Clock::Real());
+  served_data_ = std::make_unique<ServedData>(
+      std::move(data),
+      [coordinator = coordinator_.get()](uint64_t job, uint64_t generation,
+                                         const absl::StatusOr<v1::ReadyReport>& facts) {
+        coordinator->OnServedData(job, generation, facts);
+      });
+  coordinator_->SetServing(
+      [served = served_data_.get()](std::vector<std::shared_ptr<const v1::Assignment>> jobs) {
+        served->Reconcile(std::move(jobs));
+      });
+  ticker_ = std::make_unique<Ticker>(TickPeriod(options_.control.lease),
+                                     [this] { coordinator_->Tick(); });
+  job_service_ = std::make_unique<GrpcJobService>(coordinator_.get());
+  cluster_service_ = std::make_unique<GrpcClusterService>(coordinator_.get(), host);
+  data_service_ = std::make_unique<DataService>(
+      DataService::Options(), [this](uint64_t job) { return served_data_->Find(job); });
+  return absl::OkStatus();
+}
+
 absl::Status ServerDaemon::Serve() {
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(options_.listen), "--listen");
   // What others call this machine.
@@ -68,13 +98,7 @@ absl::Status ServerDaemon::Serve() {
     ASSIGN_OR_RETURN(const HostPort advertised, ParseTarget(options_.advertise), "--advertise");
     host = advertised.host;
   }
-  if (options_.coordinate) {
-    coordinator_ = std::make_unique<Coordinator>(options_.control, &Clock::Real());
-    ticker_ = std::make_unique<Ticker>(TickPeriod(options_.control.lease),
-                                       [this] { coordinator_->Tick(); });
-    job_service_ = std::make_unique<GrpcJobService>(coordinator_.get());
-    cluster_service_ = std::make_unique<GrpcClusterService>(coordinator_.get(), host);
-  }
+  if (options_.coordinate) RETURN_IF_ERROR(MakeCoordinator(host));
   if (options_.hold_pages) {
     shards_ = std::make_unique<ShardTable>(
         options_.name, ShardTableOptions{.memory_limit = options_.memory_limit});
@@ -91,12 +115,14 @@ absl::Status ServerDaemon::Serve() {
                                          if (coordinator_ != nullptr) {
                                            builder->RegisterService(job_service_.get());
                                            builder->RegisterService(cluster_service_.get());
+                                           data_service_->Register(builder);
                                          }
                                          if (parameter_service_ != nullptr) {
                                            parameter_service_->Register(builder);
                                          }
                                        }),
                    "--listen");
+  if (data_service_ != nullptr) data_service_->Start();
   if (parameter_service_ != nullptr) parameter_service_->Start();
   return absl::OkStatus();
 }
@@ -156,10 +182,13 @@ void ServerDaemon::Shutdown(const std::string& reason) {
   shut_down_ = true;
   if (agent_ != nullptr) agent_->Leave(reason, kLeaveDeadline);
   if (parameter_service_ != nullptr) parameter_service_->EndCalls();
+  if (data_service_ != nullptr) data_service_->EndCalls();
   if (coordinator_ != nullptr) coordinator_->Shutdown();
   if (runner_ != nullptr) runner_->Shutdown(kShutdownDeadline);
   if (parameter_service_ != nullptr) parameter_service_->Stop();
+  if (data_service_ != nullptr) data_service_->Stop();
   ticker_.reset();
+  if (served_data_ != nullptr) served_data_->Stop();
 }
 
 }  // namespace sangam

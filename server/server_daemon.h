@@ -17,9 +17,11 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/rpc/cluster_service.h"
+#include "server/rpc/data_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
 #include "server/runtime/coordinator.h"
+#include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
 #include "server/runtime/ticker.h"
 
@@ -33,7 +35,9 @@ struct ServerOptions {
   std::string advertise;    // "host:port"; empty: what the coordinator sees, with the bound port
   std::string name;
   uint64_t incarnation = 0;
-  uint64_t memory_limit = 0;  // bytes of weights and optimizer state; 0: no limit
+  uint64_t memory_limit = 0;  // bytes of weights and optimizer state, and as many of data that is
+                              // served; 0: no limit
+  std::string data_root;      // folder of data that is served; empty: none is
   int threads = 2;            // that receive, sum and update
   absl::Duration start_deadline = absl::Seconds(30);
   Coordinator::Options control;
@@ -43,7 +47,8 @@ struct ServerOptions {
 class ServerDaemon {
  public:
   // `signal`: ends a start that waits for the coordinator.
-  // Errors: InvalidArgument     a malformed address; names the flag
+  // Errors: InvalidArgument     a malformed address, or data_root is no folder; names the flag
+  //         NotFound            there is no data_root
   //         FailedPrecondition  cannot listen there
   //         Cancelled           the signal came
   //         others              as NodeAgent::Start
@@ -63,15 +68,19 @@ class ServerDaemon {
  private:
   explicit ServerDaemon(const ServerOptions& options);
   absl::Status Serve();
+  // `host`: what others call this machine.
+  absl::Status MakeCoordinator(const std::string& host);
   absl::Status Join(const ShutdownSignal& signal);
   void OnAssignments(const std::vector<v1::Assignment>& assignments);
 
   const ServerOptions options_;
   // In the order of dependency: what stands lower uses what stands above.
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<ServedData> served_data_;
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<GrpcJobService> job_service_;
   std::unique_ptr<GrpcClusterService> cluster_service_;
+  std::unique_ptr<DataService> data_service_;
   std::unique_ptr<ShardTable> shards_;
   std::unique_ptr<ParameterService> parameter_service_;
   std::unique_ptr<ServerRunner> runner_;

@@ -28,14 +28,18 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/agent_sink.h"
+#include "worker/pipeline_server.h"
 #include "worker/rpc/grpc_parameter_link.h"
 #include "worker/runtime/job_runner.h"
+#include "worker/runtime/speed_probe.h"
 
 // kHelp explains them.
 ABSL_FLAG(std::string, coordinator, "", "required");
 ABSL_FLAG(std::string, data_root, "", "required");
 ABSL_FLAG(uint32_t, threads, 0, "0: one for each core");
 ABSL_FLAG(std::string, backend, "cpu", "");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0", "");
+ABSL_FLAG(std::string, advertise, "", "empty: where it listens");
 ABSL_FLAG(std::string, name, "", "empty: <hostname>-<pid>");
 ABSL_FLAG(uint64_t, memory_limit, 0, "bytes; 0: all there is");
 ABSL_FLAG(std::string, log_level, "info", "");
@@ -53,6 +57,10 @@ constexpr char kHelp[] = R"(Trains jobs that the coordinator assigns to it.
   --data_root=DIR          the folder that jobs may read data from; required
   --threads=N              compute threads of a job; default: one for each core
   --backend=NAME           what computes; default: cpu
+  --listen=HOST:PORT       where other workers reach it; default: 127.0.0.1:0, a free port that only
+                           this machine reaches; :0 for all addresses
+  --advertise=HOST[:PORT]  what others connect to; default: where it listens, and on all addresses
+                           the host that the coordinator sees
   --name=NAME              unique among the workers; default: <hostname>-<pid>
   --memory_limit=BYTES     memory that a job may use; default: all there is
   --log_level=LEVEL        debug, info, warning or error; default: info
@@ -63,6 +71,9 @@ Ends in order on SIGTERM and SIGINT; a second signal ends it at once.
 )";
 
 constexpr absl::Duration kLeaveDeadline = absl::Seconds(3);
+
+// For measuring the backend's speed.
+constexpr absl::Duration kProbeTime = absl::Milliseconds(30);
 
 WorkerOptions OptionsFromFlags() {
   WorkerOptions options;
@@ -80,7 +91,15 @@ WorkerOptions OptionsFromFlags() {
   return options;
 }
 
-NodeAgent::Options AgentOptions(const WorkerOptions& worker, const ShutdownSignal& signal) {
+PipelineServer::Options ListenOptions() {
+  PipelineServer::Options options;
+  options.listen = absl::GetFlag(FLAGS_listen);
+  options.advertise = absl::GetFlag(FLAGS_advertise);
+  return options;
+}
+
+NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& address,
+                                double flops_per_second, const ShutdownSignal& signal) {
   NodeAgent::Options options;
   options.coordinator = absl::GetFlag(FLAGS_coordinator);
   options.start_deadline = absl::GetFlag(FLAGS_start_deadline);
@@ -90,19 +109,26 @@ NodeAgent::Options AgentOptions(const WorkerOptions& worker, const ShutdownSigna
   registration->mutable_daemon()->set_name(worker.name);
   registration->mutable_daemon()->set_incarnation(worker.incarnation);
   registration->set_protocol_version(kProtocolVersion);
+  registration->set_address(address);
   registration->set_threads(worker.threads);
   registration->set_backend(worker.backend);
+  registration->set_flops_per_second(flops_per_second);
   const uint64_t physical = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   registration->set_memory_bytes(worker.memory_limit > 0 ? worker.memory_limit : physical);
   return options;
 }
 
 // Works until a signal comes or the agent cannot go on.
-absl::Status Serve(const WorkerOptions& options) {
+absl::Status Serve(WorkerOptions options) {
   ShutdownSignal signal;
+  ASSIGN_OR_RETURN(const std::unique_ptr<PipelineServer> server,
+                   PipelineServer::Start(ListenOptions()));
+  options.make_pipeline_link = server->Factory();
   ASSIGN_OR_RETURN(const std::unique_ptr<JobRunner> runner, JobRunner::Create(options));
+  ASSIGN_OR_RETURN(const double flops_per_second,
+                   MeasureFlopsPerSecond(options.backend, kProbeTime), "--backend");
   absl::StatusOr<std::unique_ptr<NodeAgent>> agent =
-      NodeAgent::Start(AgentOptions(options, signal),
+      NodeAgent::Start(AgentOptions(options, server->address(), flops_per_second, signal),
                        [&runner](const auto& assignments) { runner->Reconcile(assignments); });
   if (absl::IsCancelled(agent.status())) return absl::OkStatus();
   if (!agent.ok()) return WithContext(agent.status(), "--coordinator");
@@ -111,11 +137,13 @@ absl::Status Serve(const WorkerOptions& options) {
   const std::string& ready_file = absl::GetFlag(FLAGS_ready_file);
   absl::Status status =
       ready_file.empty() ? absl::OkStatus() : WriteReadyFile(ready_file, options.name);
-  LogInfo("worker ready", "name=%s threads=%d", options.name, options.threads);
+  LogInfo("worker ready", "name=%s threads=%d address=%s gflops=%.1f", options.name,
+          options.threads, LogValue(server->address()), flops_per_second / 1e9);
   while (status.ok() && !signal.WaitFor(absl::Milliseconds(500))) status = (*agent)->stopped();
   runner->Stop();
   const std::string reason = status.ok() ? signal.name() : std::string(status.message());
   (*agent)->Leave(reason, kLeaveDeadline);
+  server->Shutdown();
   LogInfo("worker ends", "name=%s reason=%s", options.name, LogValue(reason));
   return status;
 }

@@ -9,7 +9,7 @@ namespace sangam {
 inline constexpr char kVersion[] = "0.1.0";
 
 // Version of what daemons say to one another (proto/). Peers with another one are refused.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace sangam
 

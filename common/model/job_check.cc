@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/model/data_check.h"
+#include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
 #include "common/model/model_layout.h"
 #include "common/model/strategy_check.h"
@@ -154,17 +155,18 @@ void CheckCluster(const v1::JobSpec& spec, Checker* check) {
 
 void CheckLoss(const v1::JobSpec& spec, const v1::ModelLayout& layout, bool layout_good,
                Checker* check) {
-  if (!spec.loss().has_softmax_cross_entropy()) {
-    check->Fault("loss", "found no kind, expected softmax_cross_entropy");
+  const bool tokens = spec.loss().has_token_cross_entropy();
+  if (!tokens && !spec.loss().has_softmax_cross_entropy()) {
+    check->Fault("loss", "found no kind, expected softmax_cross_entropy or token_cross_entropy");
     return;
   }
   if (!layout_good) return;
   const v1::BlockLayout& last = layout.block(layout.block_size() - 1);
-  if (last.output_shape_size() != 1) {
-    check->Fault("loss.softmax_cross_entropy", "found a model output of shape [",
-                 absl::StrJoin(last.output_shape(), ","),
-                 "], expected one dimension (the classes)");
-  }
+  if (last.output_shape_size() == (tokens ? 2 : 1)) return;
+  check->Fault(
+      tokens ? "loss.token_cross_entropy" : "loss.softmax_cross_entropy",
+      "found a model output of shape [", absl::StrJoin(last.output_shape(), ","), "], expected ",
+      tokens ? "two dimensions (the positions and the vocabulary)" : "one dimension (the classes)");
 }
 
 }  // namespace
@@ -203,10 +205,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!resources->has_servers()) resources->set_servers(1);
   ResolveStrategy(&spec);
   if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
-  for (int b = 0; b < spec.model().block_size(); ++b) {
-    v1::BlockSpec* block = spec.mutable_model()->mutable_block(b);
-    if (block->name().empty()) block->set_name(absl::StrCat("block", b));
-  }
+  *spec.mutable_model() = ExpandModel(spec.model());
   return spec;
 }
 

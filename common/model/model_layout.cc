@@ -1,7 +1,9 @@
 #include "common/model/model_layout.h"
 
-#include <cmath>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -10,8 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
+#include "common/model/layer_check.h"
+#include "common/model/layer_demand.h"
+#include "common/model/layer_nodes.h"
+#include "common/model/layer_parameters.h"
+#include "common/model/layer_shapes.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/job.pb.h"
@@ -21,138 +28,13 @@
 namespace sangam {
 namespace {
 
-using Shape = std::vector<uint64_t>;
-
-// Bounds that keep every product of sizes and every byte count within 64 bits.
-constexpr uint64_t kMaxDimension = uint64_t{1} << 31;
-constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 constexpr int kMaxBlocks = 4096;
-constexpr int kMaxLayersPerBlock = 1024;
-
-std::string ShapeText(const Shape& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
-}
-
-// Product of a shape whose dimensions and product have been checked.
-uint64_t Elements(const Shape& shape) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape) elements *= dimension;
-  return elements;
-}
+// Sums over the blocks stay far from 64 bits, also times the rows of a batch.
+constexpr uint64_t kMaxParameters = uint64_t{1} << 48;
+constexpr uint64_t kMaxSampleFlops = uint64_t{1} << 56;
 
 void AddFault(const std::string& field, std::string message, std::vector<FieldFault>* faults) {
   faults->push_back({field, std::move(message)});
-}
-
-bool CheckShape(const Shape& shape, const std::string& field, std::vector<FieldFault>* faults) {
-  if (shape.empty()) {
-    AddFault(field, "found nothing, expected the shape of one sample, such as 784", faults);
-    return false;
-  }
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape) {
-    if (dimension == 0 || dimension > kMaxDimension || elements > kMaxElements / dimension) {
-      AddFault(field,
-               absl::StrCat("found ", ShapeText(shape), ", expected dimensions of 1 to ",
-                            kMaxDimension, " and at most ", kMaxElements, " elements"),
-               faults);
-      return false;
-    }
-    elements *= dimension;
-  }
-  return true;
-}
-
-void CheckInitializer(const v1::InitializerSpec& spec, const std::string& field,
-                      std::vector<FieldFault>* faults) {
-  switch (spec.kind_case()) {
-    case v1::InitializerSpec::kUniform:
-      if (!(spec.uniform().bound() >= 0) || !std::isfinite(spec.uniform().bound())) {
-        AddFault(absl::StrCat(field, ".uniform.bound"),
-                 absl::StrCat("found ", spec.uniform().bound(), ", expected a finite number >= 0"),
-                 faults);
-      }
-      break;
-    case v1::InitializerSpec::kFanIn:
-      if (!(spec.fan_in().gain() > 0) || !std::isfinite(spec.fan_in().gain())) {
-        AddFault(absl::StrCat(field, ".fan_in.gain"),
-                 absl::StrCat("found ", spec.fan_in().gain(), ", expected a finite number > 0"),
-                 faults);
-      }
-      break;
-    case v1::InitializerSpec::kConstant:
-      if (!std::isfinite(spec.constant().value())) {
-        AddFault(absl::StrCat(field, ".constant.value"),
-                 absl::StrCat("found ", spec.constant().value(), ", expected a finite number"),
-                 faults);
-      }
-      break;
-    case v1::InitializerSpec::KIND_NOT_SET:
-      break;  // The layer's default.
-  }
-}
-
-// Shape after `layer`; faults when it does not fit `input`, and then `input` comes back so that the
-// layers behind it are checked as well.
-Shape LayerOutputShape(const v1::LayerSpec& layer, const Shape& input, const std::string& field,
-                       std::vector<FieldFault>* faults) {
-  switch (layer.kind_case()) {
-    case v1::LayerSpec::kLinear: {
-      const v1::LinearSpec& linear = layer.linear();
-      if (input.size() != 1) {
-        AddFault(absl::StrCat(field, ".linear"),
-                 absl::StrCat("found an input of shape ", ShapeText(input),
-                              ", expected one dimension; put a flatten layer in front"),
-                 faults);
-      }
-      const uint64_t width = linear.out_features();
-      if (width == 0 || width > kMaxDimension || Elements(input) > kMaxElements / width) {
-        AddFault(absl::StrCat(field, ".linear.out_features"),
-                 absl::StrCat("found ", width, ", expected 1 to ", kMaxDimension, " and at most ",
-                              kMaxElements, " weights"),
-                 faults);
-        return input;
-      }
-      CheckInitializer(linear.weight_initializer(),
-                       absl::StrCat(field, ".linear.weight_initializer"), faults);
-      CheckInitializer(linear.bias_initializer(), absl::StrCat(field, ".linear.bias_initializer"),
-                       faults);
-      if (linear.no_bias() && linear.has_bias_initializer()) {
-        AddFault(absl::StrCat(field, ".linear.bias_initializer"),
-                 "found an initializer together with no_bias, expected only one of them", faults);
-      }
-      return {width};
-    }
-    case v1::LayerSpec::kFlatten:
-      return {Elements(input)};
-    case v1::LayerSpec::kDropout: {
-      const float rate = layer.dropout().rate();
-      if (!(rate >= 0 && rate < 1)) {
-        AddFault(absl::StrCat(field, ".dropout.rate"),
-                 absl::StrCat("found ", rate, ", expected at least 0 and below 1"), faults);
-      }
-      return input;
-    }
-    case v1::LayerSpec::kRelu:
-    case v1::LayerSpec::kGelu:
-    case v1::LayerSpec::kTanh:
-      return input;
-    case v1::LayerSpec::KIND_NOT_SET:
-      break;
-  }
-  AddFault(field, "found an empty layer, expected linear, relu, gelu, tanh, flatten or dropout",
-           faults);
-  return input;
-}
-
-std::vector<Shape> WalkLayers(const v1::BlockSpec& block, Shape shape, const std::string& field,
-                              std::vector<FieldFault>* faults) {
-  std::vector<Shape> shapes;
-  for (int i = 0; i < block.layer_size(); ++i) {
-    shape = LayerOutputShape(block.layer(i), shape, absl::StrCat(field, ".layer[", i, "]"), faults);
-    shapes.push_back(shape);
-  }
-  return shapes;
 }
 
 bool IsName(const std::string& name) {
@@ -164,85 +46,150 @@ bool IsName(const std::string& name) {
   return !name.empty() && name.size() <= 128;
 }
 
-// Appends the parameters of a linear layer to `segment`.
-void AddLinearParameters(const v1::LinearSpec& linear, uint64_t in_features,
-                         const std::string& prefix, uint32_t* next_parameter,
-                         v1::SegmentLayout* segment) {
-  const auto add = [&](const char* name, const Shape& shape, bool decay) {
-    v1::ParameterLayout* parameter = segment->add_parameter();
-    parameter->set_name(absl::StrCat(prefix, ".", name));
-    for (const uint64_t dimension : shape) parameter->add_shape(dimension);
-    parameter->set_offset(segment->element_count());
-    parameter->set_element_count(Elements(shape));
-    parameter->set_fan_in(in_features);
-    parameter->set_parameter_index((*next_parameter)++);
-    parameter->set_decay(decay);
-    segment->set_element_count(segment->element_count() + parameter->element_count());
-    return parameter;
-  };
-  v1::InitializerSpec by_default;
-  by_default.mutable_fan_in()->set_gain(1.0f / 3.0f);
-  *add("weight", {linear.out_features(), in_features}, true)->mutable_initializer() =
-      linear.weight_initializer().kind_case() == v1::InitializerSpec::KIND_NOT_SET
-          ? by_default
-          : linear.weight_initializer();
-  if (linear.no_bias()) return;
-  *add("bias", {linear.out_features()}, false)->mutable_initializer() =
-      linear.bias_initializer().kind_case() == v1::InitializerSpec::KIND_NOT_SET
-          ? by_default
-          : linear.bias_initializer();
-}
-
-// Costs of one layer for one sample.
-void AddCosts(const v1::LayerSpec& layer, const Shape& input, const Shape& output,
-              v1::BlockLayout* block) {
-  uint64_t flops = Elements(output);
-  if (layer.has_linear()) flops = 2 * Elements(input) * Elements(output);
-  if (layer.has_flatten()) flops = 0;
-  block->set_forward_flops(block->forward_flops() + flops);
-  if (!layer.has_flatten()) {
-    block->set_activation_bytes(block->activation_bytes() + sizeof(float) * Elements(output));
-  }
-}
-
-// Checks and lays out block `index`, whose input has `shape`; returns the shape of its output.
-Shape LayOutBlock(const v1::ModelSpec& model, int index, const std::string& name, Shape shape,
-                  v1::ModelLayout* layout, uint32_t* next_parameter,
-                  std::vector<FieldFault>* faults) {
-  const v1::BlockSpec& spec = model.block(index);
-  const std::string field = absl::StrCat("model.block[", index, "]");
-  if (spec.layer_size() == 0 || spec.layer_size() > kMaxLayersPerBlock) {
-    AddFault(
-        absl::StrCat(field, ".layer"),
-        absl::StrCat("found ", spec.layer_size(), " layers, expected 1 to ", kMaxLayersPerBlock),
-        faults);
-    return shape;
-  }
-  v1::BlockLayout* block = layout->add_block();
-  block->set_name(name);
-  for (const uint64_t dimension : shape) block->add_input_shape(dimension);
-
-  const size_t faults_before = faults->size();
-  const std::vector<Shape> outputs = WalkLayers(spec, shape, field, faults);
-  if (faults->size() != faults_before) return outputs.back();
-
-  v1::SegmentLayout segment;
-  segment.set_block(index);
-  for (int i = 0; i < spec.layer_size(); ++i) {
-    AddCosts(spec.layer(i), shape, outputs[i], block);
-    if (spec.layer(i).has_linear()) {
-      AddLinearParameters(spec.layer(i).linear(), shape[0], absl::StrCat(name, ".", i),
-                          next_parameter, &segment);
+void CheckBlockNames(const v1::ModelSpec& model, std::vector<FieldFault>* faults) {
+  std::set<std::string> names;
+  for (int b = 0; b < model.block_size(); ++b) {
+    const std::string name = BlockName(model, b);
+    const std::string field = absl::StrCat("model.block[", b, "].name");
+    if (!IsName(name)) {
+      AddFault(
+          field,
+          absl::StrCat("found \"", name, "\", expected at most 128 letters, digits, '_' and '-'"),
+          faults);
     }
-    shape = outputs[i];
+    if (!names.insert(name).second) {
+      AddFault(field, absl::StrCat("found \"", name, "\" twice, expected a unique name"), faults);
+    }
   }
-  for (const uint64_t dimension : shape) block->add_output_shape(dimension);
-  block->set_segment(segment.element_count() == 0 ? -1 : layout->segment_size());
-  if (segment.element_count() != 0) {
-    layout->set_parameter_count(layout->parameter_count() + segment.element_count());
-    *layout->add_segment() = std::move(segment);
+}
+
+// The skip connection into block `index`. inputs[b]: the shape in front of block b.
+void CheckSkip(const v1::ModelSpec& model, int index, const std::vector<Shape>& inputs,
+               std::vector<FieldFault>* faults) {
+  const std::string& from = model.block(index).add_output_of();
+  if (from.empty()) return;
+  const std::string field = absl::StrCat("model.block[", index, "].add_output_of");
+  // The block just before gives the input already.
+  const std::optional<int> source = FindBlock(model, index - 1, from);
+  if (!source.has_value()) {
+    AddFault(field,
+             absl::StrCat("found \"", from,
+                          "\", expected the name of an earlier block, not the one just before"),
+             faults);
+    return;
   }
-  return shape;
+  const Shape& output = inputs[static_cast<size_t>(*source) + 1];
+  const Shape& input = inputs[static_cast<size_t>(index)];
+  if (output != input) {
+    AddFault(field,
+             absl::StrCat("found \"", from, "\" with an output of shape ", ShapeText(output),
+                          ", expected that of the block's input, ", ShapeText(input)),
+             faults);
+  }
+}
+
+// Checks all blocks; returns the shape in front of each, and behind the last.
+std::vector<Shape> CheckBlocks(const v1::ModelSpec& model, std::vector<FieldFault>* faults) {
+  std::vector<Shape> inputs = {Shape(model.input_shape().begin(), model.input_shape().end())};
+  for (int b = 0; b < model.block_size(); ++b) {
+    CheckSkip(model, b, inputs, faults);
+    const std::vector<Shape> outputs =
+        CheckLayers({&model, b}, inputs.back(), absl::StrCat("model.block[", b, "]"), faults);
+    inputs.push_back(outputs.empty() ? Shape(inputs.back()) : outputs.back());
+  }
+  return inputs;
+}
+
+// The embedding table that a layer of the block uses, by the name of its block; empty: none.
+template <typename Layers>
+std::string TableOf(const Layers& layers) {
+  for (const v1::LayerSpec& layer : layers) {
+    if (layer.has_tied_head()) return layer.tied_head().block();
+    if (!layer.has_residual()) continue;
+    const std::string within = TableOf(layer.residual().layer());
+    if (!within.empty()) return within;
+  }
+  return {};
+}
+
+// Lays out the blocks of a model without faults, one after the other.
+class LayoutWriter {
+ public:
+  LayoutWriter(const v1::ModelSpec& model, v1::ModelLayout* layout)
+      : model_(model), layout_(layout) {}
+
+  void Add(int index, const Shape& input, const Shape& output) {
+    const v1::BlockSpec spec = ExpandBlock(model_, index, input);
+    v1::BlockLayout* block = layout_->add_block();
+    block->set_name(BlockName(model_, index));
+    for (const uint64_t dimension : input) block->add_input_shape(dimension);
+    for (const uint64_t dimension : output) block->add_output_shape(dimension);
+
+    v1::SegmentLayout segment;
+    segment.set_block(static_cast<uint32_t>(index));
+    segment.add_use(static_cast<uint32_t>(index));
+    std::vector<LayerDemand> demands;
+    uint64_t flops = 0;
+    for (const LayerNode& node : LayerNodes({&model_, index}, spec, input, next_layer_)) {
+      AddParameters(node, &next_parameter_, &segment);
+      demands.push_back(DemandOf(node));
+      flops += ForwardFlops(node);
+    }
+    next_layer_ += static_cast<uint32_t>(CountLayers(spec));
+    const BlockDemand demand = DemandOf(demands, spec.recompute());
+    block->set_forward_flops(flops);
+    block->set_activation_bytes(sizeof(float) * static_cast<uint64_t>(demand.state));
+    block->set_scratch_bytes(sizeof(float) * static_cast<uint64_t>(demand.scratch));
+
+    block->set_segment(segment.element_count() == 0 ? -1 : layout_->segment_size());
+    if (segment.element_count() != 0) {
+      layout_->set_parameter_count(layout_->parameter_count() + segment.element_count());
+      *layout_->add_segment() = std::move(segment);
+    }
+    AddLinks(index, spec, block);
+  }
+
+ private:
+  // To earlier blocks.
+  void AddLinks(int index, const v1::BlockSpec& spec, v1::BlockLayout* block) {
+    if (!spec.add_output_of().empty()) {
+      block->set_skip_from(static_cast<uint32_t>(*FindBlock(model_, index, spec.add_output_of())));
+    }
+    const std::string table = TableOf(spec.layer());
+    if (table.empty()) return;
+    const int32_t tied = layout_->block(*FindBlock(model_, index, table)).segment();
+    block->set_tied_segment(static_cast<uint32_t>(tied));
+    layout_->mutable_segment(tied)->add_use(static_cast<uint32_t>(index));
+  }
+
+  const v1::ModelSpec& model_;
+  v1::ModelLayout* layout_;
+  uint32_t next_layer_ = 0;
+  uint32_t next_parameter_ = 0;
+};
+
+void CheckSums(const v1::ModelLayout& layout, std::vector<FieldFault>* faults) {
+  uint64_t flops = 0;
+  for (const v1::BlockLayout& block : layout.block()) {
+    // Of one block far below 2^63; a sum above the bound stays there.
+    flops = std::min(flops + block.forward_flops(), 2 * kMaxSampleFlops);
+  }
+  if (flops > kMaxSampleFlops) {
+    AddFault("model.block",
+             absl::StrCat("found more floating-point operations for one sample than ",
+                          kMaxSampleFlops, ", expected fewer"),
+             faults);
+  }
+  if (layout.parameter_count() > kMaxParameters) {
+    AddFault("model.block",
+             absl::StrCat("found ", layout.parameter_count(), " parameters, expected at most ",
+                          kMaxParameters),
+             faults);
+  }
+  if (layout.parameter_count() == 0) {
+    AddFault("model.block", "found no layer with parameters, expected at least one to train",
+             faults);
+  }
 }
 
 // Equal messages give equal bytes only when map order and the like are fixed.
@@ -260,8 +207,8 @@ std::string DeterministicBytes(const google::protobuf::MessageLite& message) {
 
 v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFault>* faults) {
   v1::ModelLayout layout;
-  Shape shape(model.input_shape().begin(), model.input_shape().end());
-  const bool shape_known = CheckShape(shape, "model.input_shape", faults);
+  const bool shape_known = CheckShape({model.input_shape().begin(), model.input_shape().end()},
+                                      "model.input_shape", faults);
   if (model.block_size() == 0 || model.block_size() > kMaxBlocks) {
     AddFault("model.block",
              absl::StrCat("found ", model.block_size(), " blocks, expected 1 to ", kMaxBlocks),
@@ -269,27 +216,17 @@ v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFa
     return layout;
   }
   if (!shape_known) return layout;
-  std::set<std::string> names;
-  uint32_t next_parameter = 0;
+  const size_t faults_before = faults->size();
+  CheckBlockNames(model, faults);
+  const std::vector<Shape> inputs = CheckBlocks(model, faults);
+  if (faults->size() != faults_before) return layout;
+
+  LayoutWriter writer(model, &layout);
   for (int b = 0; b < model.block_size(); ++b) {
-    const std::string name =
-        model.block(b).name().empty() ? absl::StrCat("block", b) : model.block(b).name();
-    const std::string field = absl::StrCat("model.block[", b, "].name");
-    if (!IsName(name)) {
-      AddFault(
-          field,
-          absl::StrCat("found \"", name, "\", expected at most 128 letters, digits, '_' and '-'"),
-          faults);
-    }
-    if (!names.insert(name).second) {
-      AddFault(field, absl::StrCat("found \"", name, "\" twice, expected a unique name"), faults);
-    }
-    shape = LayOutBlock(model, b, name, std::move(shape), &layout, &next_parameter, faults);
+    writer.Add(b, inputs[static_cast<size_t>(b)], inputs[static_cast<size_t>(b) + 1]);
   }
-  if (layout.parameter_count() == 0 && faults->empty()) {
-    AddFault("model.block", "found no layer with parameters, expected at least one to train",
-             faults);
-  }
+  layout.set_terms_per_sample(inputs.back().size() == 1 ? 1 : inputs.back()[0]);
+  CheckSums(layout, faults);
   return layout;
 }
 
@@ -298,15 +235,6 @@ absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model) {
   v1::ModelLayout layout = BuildModelLayout(model, &faults);
   if (!faults.empty()) return ToStatus(faults);
   return layout;
-}
-
-absl::StatusOr<std::vector<std::vector<uint64_t>>> LayerOutputShapes(
-    const v1::BlockSpec& block, const std::vector<uint64_t>& input_shape) {
-  std::vector<FieldFault> faults;
-  if (!CheckShape(input_shape, "input_shape", &faults)) return ToStatus(faults);
-  std::vector<Shape> shapes = WalkLayers(block, input_shape, "block", &faults);
-  if (!faults.empty()) return ToStatus(faults);
-  return shapes;
 }
 
 uint64_t SchemaHash(const v1::JobSpec& spec, const v1::ModelLayout& layout) {

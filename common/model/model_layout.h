@@ -11,19 +11,15 @@
 
 namespace sangam {
 
-// Derives shapes, segments and costs from what the user said. Deterministic.
+// Derives shapes, segments and costs from what the user said. Deterministic; the same whether the
+// model's transformer layers have been expanded (ExpandModel) or not.
 // Errors: InvalidArgument  layers that do not fit; one line for each fault, with its field path
 //                          below `model`
 absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model);
 
-// As BuildModelLayout; faults are appended instead, with paths that begin with "model".
+// As BuildModelLayout; faults are appended instead, with paths that begin with "model". The layout
+// is good for nothing then.
 v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFault>* faults);
-
-// Shape of one sample after each layer of `block`, given the shape before it; the last one is the
-// block's output. Used by whoever builds the layers.
-// Errors: InvalidArgument  layers that do not fit
-absl::StatusOr<std::vector<std::vector<uint64_t>>> LayerOutputShapes(
-    const v1::BlockSpec& block, const std::vector<uint64_t>& input_shape);
 
 // Fingerprint of everything that both ends of a data stream must agree on: layout, cut and
 // optimizer of a job whose defaults are resolved.

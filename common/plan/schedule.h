@@ -54,7 +54,8 @@ bool SplitsBackward(v1::Schedule schedule);
 std::vector<Pass> RankPasses(const ScheduleShape& shape, uint32_t rank);
 
 // The passes of one worker in an evaluation: forward only, in an order in which every tensor that
-// is waited for has been sent before with one credit.
+// is waited for has been sent before with one credit. With several chunks, skip connections that
+// lead once around the ranks or further need up to min(ranks, M) credits: LeastCredits knows.
 std::vector<Pass> RankForwards(const ScheduleShape& shape, uint32_t rank);
 
 // Micro-batches of one chunk whose activations a worker keeps at once, at most: from their forward

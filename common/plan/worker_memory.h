@@ -2,10 +2,12 @@
 #define SANGAM_COMMON_PLAN_WORKER_MEMORY_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/plan/span.h"
 #include "proto/job.pb.h"
+#include "proto/model.pb.h"
 #include "proto/plan.pb.h"
 
 namespace sangam {
@@ -18,14 +20,51 @@ struct WorkerMemory {
   uint64_t activations = 0;  // stash of the micro-batches in flight, and scratch
   uint64_t messages = 0;     // tensors that wait, at either end of the worker's links
   uint64_t batches = 0;      // prepared samples
-  uint64_t total() const { return weights + gradients + activations + messages + batches; }
+  // At most 2^64 - 1, like each of its parts: what does not fit 64 bits fits no worker.
+  uint64_t total() const;
 };
 
 // Gradient buffers of one use that a worker with `lanes` lanes can need at once: being computed,
 // waiting for a sibling in the span tree, and with the link (spans of this step and of the last).
 uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lanes);
 
-// Slots of one lane: what can be in flight of one chunk's micro-batches, and of batches of samples.
+// Most micro-batches of any lane when the shares are dealt to `lanes` lanes in consecutive runs.
+// REQUIRES: lanes >= 1, shares within [0, plan.shares).
+uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes);
+
+// Micro-batches in flight at once on one lane of a worker, at most, for each of its chunks: none
+// for a worker without shares, one when ranks is 1.
+// REQUIRES: as MemoryOf.
+std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes);
+
+// What decides the memory of a worker besides its blocks.
+struct WorkerLoad {
+  uint64_t rows = 1;  // samples of the largest micro-batch
+  uint32_t lanes = 1;
+  uint32_t credits = 1;
+  uint64_t gradient_buffers = 1;  // of each use
+  bool splits_backward = false;   // the schedule does
+  std::vector<uint32_t> slots;    // LaneSlots
+};
+
+// The memory of a worker that holds `stages`, one for each of load.slots.
+//
+// Activations, for each lane and chunk: the stash of each slot, and the scratch of a pass: once, or
+// with each slot when backward is split, because the pass over the weights needs it again (blocks
+// that recompute make it anew, so once). Behind the last block also the gradient of the output,
+// with each slot.
+//
+// Messages, for each lane: where an activation arrives, `credits` that wait and one with each slot
+// of the chunk that reads it; where a gradient arrives, `credits` and the one in use; where either
+// leaves, as many on their way and the one being written.
+//
+// Batches, for each lane: kBatchesAhead and one with each slot, inputs where the first block is,
+// labels where the last one is.
+// REQUIRES: the stages lie within the layout.
+WorkerMemory MemoryOfStages(const v1::ModelLayout& layout, const v1::ModelSpec& model,
+                            const std::vector<v1::StagePlan>& stages, const WorkerLoad& load);
+
+// The memory of one worker of a plan.
 // REQUIRES: CheckStages(plan) is OK; `lanes` >= 1.
 // Errors: InvalidArgument  a plan that contradicts itself
 absl::StatusOr<WorkerMemory> MemoryOf(const v1::Plan& plan, const v1::JobSpec& spec,

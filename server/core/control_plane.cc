@@ -19,17 +19,21 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/plan/plan_shape.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/daemon_key.h"
+#include "server/core/job_forecast.h"
 #include "server/core/job_run.h"
 #include "server/core/job_state.h"
 #include "server/core/planner.h"
 #include "server/core/registration.h"
 #include "server/core/scheduler.h"
 #include "server/core/shortened.h"
+#include "server/core/trace_store.h"
 
 namespace sangam {
 namespace {
@@ -53,7 +57,10 @@ std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase, cons
 }  // namespace
 
 ControlPlane::ControlPlane(Options options)
-    : options_(options), members_(options.membership), jobs_(options.jobs) {}
+    : options_(options),
+      members_(options.membership),
+      jobs_(options.jobs),
+      traces_(options.traces) {}
 
 absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment now) {
   Advance(now);
@@ -105,7 +112,9 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
   for (const v1::JobReport& report : request.report()) {
     // A report may end the job; what comes after it has no object.
     if (!is_current()) break;
-    Apply(run_->OnReport(*member, report, now.steady), now);
+    const JobRun::Effects effects = run_->OnReport(*member, report, now.steady);
+    if (!effects.outcome.has_value()) Measure(member->index, report);
+    Apply(effects, now);
   }
   return absl::OkStatus();
 }
@@ -119,8 +128,48 @@ void ControlPlane::Leave(const v1::LeaveRequest& request, Moment now) {
   Schedule(now);
 }
 
+std::vector<std::shared_ptr<const v1::Assignment>> ControlPlane::ServedJobs() const {
+  if (served_ == nullptr) return {};
+  return {served_};
+}
+
+void ControlPlane::OnServedData(uint64_t job, uint64_t generation,
+                                const absl::StatusOr<v1::ReadyReport>& data, Moment now) {
+  Advance(now);
+  if (served_ == nullptr || run_->job() != job || run_->plan().generation() != generation) return;
+  Apply(run_->OnServedData(data, now.steady), now);
+}
+
+absl::Status ControlPlane::Check(const JobTable::Submission& submission, Moment now) {
+  Advance(now);
+  const uint32_t wanted = submission.spec.resources().workers();
+  const JobOnWorkers job{submission.spec, submission.layout, LivingWorkers(wanted)};
+  // It will wait for the others, and is looked at again when they have come.
+  if (job.workers.size() < wanted) return absl::OkStatus();
+  return CheckFeasible(ForecastOf(job, options_.link_bytes_per_second, block_times_), job);
+}
+
+absl::StatusOr<v1::PlanReport> ControlPlane::Plan(const JobTable::Submission& submission,
+                                                  Moment now) {
+  Advance(now);
+  const uint32_t wanted = submission.spec.resources().workers();
+  const JobOnWorkers job{submission.spec, submission.layout, LivingWorkers(wanted)};
+  if (job.workers.empty()) {
+    return absl::FailedPreconditionError("no worker is registered, so there is none to plan for");
+  }
+  v1::PlanReport report = ForecastOf(job, options_.link_bytes_per_second, block_times_);
+  if (job.workers.size() < wanted) {
+    report.set_explanation(absl::StrCat(report.explanation(), "; this is for the ",
+                                        job.workers.size(), " of ", wanted,
+                                        " workers (resources.workers) that are registered"));
+  }
+  return report;
+}
+
 absl::StatusOr<v1::Job> ControlPlane::Submit(JobTable::Submission submission, Moment now) {
   Advance(now);
+  // The answer to a repetition does not depend on what has become of the cluster meanwhile.
+  if (!jobs_.IsKnown(submission.request_id)) RETURN_IF_ERROR(Check(submission, now));
   ASSIGN_OR_RETURN(const uint64_t id, jobs_.Submit(std::move(submission), now.wall));
   changes_.events = true;
   Schedule(now);
@@ -156,6 +205,7 @@ v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
     status->set_threads(daemon.registration.threads());
     status->set_memory_bytes(daemon.registration.memory_bytes());
     status->set_backend(daemon.registration.backend());
+    status->set_flops_per_second(daemon.registration.flops_per_second());
     if (const AssignmentBoard::Entry* entry = board_.Get(key); entry != nullptr) {
       for (const auto& [job, assignment] : entry->assignments) status->add_job(job);
     }
@@ -242,22 +292,35 @@ void ControlPlane::Start(const StartJob& start, Moment now) {
   const auto choose = [this](v1::DaemonRole role, const std::vector<std::string>& names) {
     std::vector<ChosenDaemon> chosen;
     for (const std::string& name : names) {
-      const v1::RegisterRequest& known = members_.daemons().at({role, name}).registration;
+      const v1::RegisterRequest& known = RegistrationOf(role, name);
       chosen.push_back({name, known.daemon().incarnation(), known.address()});
     }
     return chosen;
   };
   const v1::Job& job = *jobs_.Get(start.job);
-  const v1::Plan plan =
-      MakePlan({start.job, job.generation() + 1, choose(v1::WORKER, start.workers),
-                choose(v1::SERVER, start.servers)},
-               job.spec(), job.layout());
-  if (const absl::Status room = MakeRoom(plan, job.spec()); !room.ok()) {
-    ChangeState(start.job, v1::FAILED, room.message(), now);
+  JobOnWorkers on_workers{job.spec(), job.layout(), {}};
+  for (const std::string& name : start.workers) {
+    on_workers.workers.push_back(&RegistrationOf(v1::WORKER, name));
+  }
+  const v1::PlanReport report =
+      ForecastOf(on_workers, options_.link_bytes_per_second, block_times_);
+  if (!report.feasible()) {
+    ChangeState(start.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
     return;
   }
-  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), plan);
-  jobs_.SetPlan(start.job, plan);
+  const v1::StrategyForecast& chosen = report.forecast(static_cast<int>(report.chosen()));
+  const absl::StatusOr<v1::Plan> plan =
+      MakePlan({start.job, job.generation() + 1, choose(v1::WORKER, start.workers),
+                choose(v1::SERVER, start.servers), ShapeOf(chosen)},
+               job.spec(), job.layout());
+  const absl::Status ready = plan.ok() ? MakeRoom(*plan, job.spec()) : plan.status();
+  if (!ready.ok()) {
+    ChangeState(start.job, v1::FAILED, Shortened(ready.message(), kMaxReasonBytes), now);
+    return;
+  }
+  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
+  jobs_.SetPlan(start.job, *plan, chosen,
+                job.spec().strategy() == v1::AUTO ? report.explanation() : "");
   ChangeState(start.job, v1::STARTING,
               absl::StrCat("on workers ", absl::StrJoin(start.workers, ", "), " and servers ",
                            absl::StrJoin(start.servers, ", ")),
@@ -267,11 +330,26 @@ void ControlPlane::Start(const StartJob& start, Moment now) {
   AssignAll(prepare);
 }
 
+std::vector<const v1::RegisterRequest*> ControlPlane::LivingWorkers(size_t most) const {
+  // By name, as the scheduler chooses among workers that hold nothing.
+  std::vector<const v1::RegisterRequest*> workers;
+  for (const auto& [key, daemon] : members_.daemons()) {
+    if (key.role != v1::WORKER || !daemon.alive || workers.size() == most) continue;
+    workers.push_back(&daemon.registration);
+  }
+  return workers;
+}
+
+const v1::RegisterRequest& ControlPlane::RegistrationOf(v1::DaemonRole role,
+                                                        const std::string& name) const {
+  return members_.daemons().at({role, name}).registration;
+}
+
 absl::Status ControlPlane::MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec) {
   std::map<DaemonKey, uint64_t> left;  // of the limit, for each server that has one
   for (int i = 0; i < plan.server_size(); ++i) {
     const DaemonKey key{v1::SERVER, plan.server(i).name()};
-    const uint64_t limit = members_.daemons().at(key).registration.memory_bytes();
+    const uint64_t limit = RegistrationOf(v1::SERVER, key.name).memory_bytes();
     if (limit == 0) continue;
     const uint64_t wanted =
         ServerElements(plan, static_cast<uint32_t>(i)) * TrainingBytesPerElement(spec.optimizer());
@@ -326,9 +404,24 @@ void ControlPlane::Run(const JobLength& length, Moment now) {
   const auto assignment = MakeAssignment(v1::Assignment::RUN, run_->spec(), run_->plan());
   assignment->set_steps_total(length.steps_total);
   assignment->set_steps_per_epoch(length.steps_per_epoch);
+  assignment->set_train_samples(length.train_samples);
+  assignment->set_test_samples(length.test_samples);
   jobs_.SetLength(run_->job(), length.steps_total, length.steps_per_epoch);
   ChangeState(run_->job(), v1::RUNNING, "all workers and servers are ready", now);
+  traces_.Begin(run_->spec().name(), run_->plan());
   AssignAll(assignment);
+}
+
+void ControlPlane::Measure(uint32_t worker, const v1::JobReport& report) {
+  if (report.has_trace()) {
+    const std::optional<v1::Utilization> utilization =
+        traces_.Add(run_->job(), worker, report.trace());
+    if (utilization.has_value()) jobs_.SetUtilization(run_->job(), *utilization);
+  } else if (report.has_block_times()) {
+    const std::string& name = run_->plan().worker(static_cast<int>(worker)).name();
+    block_times_.Add(report.block_times(), run_->spec().model(), run_->plan().layout(),
+                     RegistrationOf(v1::WORKER, name).backend());
+  }
 }
 
 void ControlPlane::EndRun(const JobRun::Outcome& outcome, Moment now) {
@@ -344,6 +437,8 @@ void ControlPlane::EndRun(const JobRun::Outcome& outcome, Moment now) {
     }
   }
   changes_.assignments = true;
+  if (served_ != nullptr) changes_.served = true;
+  served_ = nullptr;
   ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
   run_.reset();
 }
@@ -371,6 +466,9 @@ void ControlPlane::AssignAll(const std::shared_ptr<const v1::Assignment>& assign
     board_.Assign({v1::SERVER, server.name()}, assignment);
   }
   changes_.assignments = true;
+  if (!assignment->spec().data().served()) return;
+  served_ = assignment;
+  changes_.served = true;
 }
 
 void ControlPlane::ChangeState(uint64_t job, v1::JobState state, absl::string_view reason,

@@ -15,15 +15,18 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
+#include "server/core/block_times.h"
 #include "server/core/job_run.h"
 #include "server/core/job_table.h"
 #include "server/core/membership.h"
 #include "server/core/ready_facts.h"
 #include "server/core/scheduler.h"
+#include "server/core/trace_store.h"
 
 namespace sangam {
 
@@ -46,6 +49,9 @@ class ControlPlane {
     absl::Duration starting_deadline = absl::Seconds(60);
     // Finished jobs whose weights stay on the servers.
     size_t keep_finished_jobs = 4;
+    // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
+    double link_bytes_per_second = 1.25e9;
+    TraceStore::Options traces;
   };
 
   // The two clocks at one moment.
@@ -65,6 +71,7 @@ class ControlPlane {
   struct Changes {
     bool assignments = false;
     bool events = false;
+    bool served = false;
     std::vector<Notice> notices;
   };
 
@@ -80,11 +87,28 @@ class ControlPlane {
   absl::Status Report(const v1::ReportRequest& request, Moment now);
   void Leave(const v1::LeaveRequest& request, Moment now);
 
+  // The jobs whose data the coordinator must send now, and whose facts it owes (OnServedData) while
+  // they prepare.
+  std::vector<std::shared_ptr<const v1::Assignment>> ServedJobs() const;
+  // What the coordinator found in the data of a served job, or why it cannot (go on to) serve it.
+  // Of a job or generation that is over: nothing.
+  void OnServedData(uint64_t job, uint64_t generation, const absl::StatusOr<v1::ReadyReport>& data,
+                    Moment now);
+
   // Users.
+
+  // Whether the workers that are there can run the job; so far only: OK when too few are there.
+  // Errors: as CheckFeasible
+  absl::Status Check(const JobTable::Submission& submission, Moment now);
+  // What would become of the job on the workers that are there.
+  // Errors: FailedPrecondition  there is none
+  absl::StatusOr<v1::PlanReport> Plan(const JobTable::Submission& submission, Moment now);
+  // Errors: as Check and JobTable::Submit
   absl::StatusOr<v1::Job> Submit(JobTable::Submission submission, Moment now);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, Moment now);
   v1::Cluster DescribeCluster(Moment now) const;
   const JobTable& jobs() const { return jobs_; }
+  const TraceStore& traces() const { return traces_; }
 
   // Does what is due: leases and deadlines. To be called several times within a lease.
   void Advance(Moment now);
@@ -103,6 +127,9 @@ class ControlPlane {
                                          absl::string_view why);
   void Schedule(Moment now);
   void Start(const StartJob& start, Moment now);
+  // The living workers that a job would get when nothing else ran: at most `most`.
+  std::vector<const v1::RegisterRequest*> LivingWorkers(size_t most) const;
+  const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
   // Makes room for the plan on its servers by letting go of old weights.
   // Errors: ResourceExhausted  a server's memory limit is too low even then
   absl::Status MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec);
@@ -111,6 +138,8 @@ class ControlPlane {
   ClusterSnapshot Snapshot() const;
   void Apply(const JobRun::Effects& effects, Moment now);
   void Run(const JobLength& length, Moment now);
+  // Keeps what a worker of the current run measured.
+  void Measure(uint32_t worker, const v1::JobReport& report);
   void EndRun(const JobRun::Outcome& outcome, Moment now);
   // The servers of the current run keep the weights.
   void KeepWeights();
@@ -125,6 +154,10 @@ class ControlPlane {
   JobTable jobs_;
   AssignmentBoard board_;
   std::optional<JobRun> run_;
+  // The current run's last assignment when the coordinator serves its data, else nullptr.
+  std::shared_ptr<const v1::Assignment> served_;
+  TraceStore traces_;
+  BlockTimes block_times_;
   std::deque<Hold> holds_;  // oldest first
   std::optional<absl::Duration> last_advance_;
   Changes changes_;

@@ -13,11 +13,10 @@
 
 namespace sangam {
 
-EvaluationMerge::EvaluationMerge(uint64_t test_samples, uint64_t chunk_size, uint64_t steps_total)
-    : test_samples_(test_samples),
-      chunk_size_(chunk_size),
+EvaluationMerge::EvaluationMerge(const TestSet& test_set, uint64_t steps_total)
+    : test_set_(test_set),
       steps_total_(steps_total),
-      num_chunks_(NumEvaluationChunks(test_samples, chunk_size)) {}
+      num_chunks_(NumEvaluationChunks(test_set.samples, test_set.chunk_size)) {}
 
 absl::StatusOr<std::optional<v1::Evaluation>> EvaluationMerge::Add(
     const v1::EvaluationReport& report, const Share& share) {
@@ -48,7 +47,7 @@ absl::Status EvaluationMerge::Check(const v1::EvaluationReport& report, const Sh
   if (report.chunks_total() != num_chunks_) {
     return absl::InvalidArgumentError(absl::StrCat("found ", report.chunks_total(),
                                                    " chunks in all, expected ", num_chunks_,
-                                                   " for ", test_samples_, " samples"));
+                                                   " for ", test_set_.samples, " samples"));
   }
   for (const v1::EvaluationChunk& chunk : report.chunk()) {
     if (chunk.chunk() >= num_chunks_ || share.parts == 0 ||
@@ -57,11 +56,13 @@ absl::Status EvaluationMerge::Check(const v1::EvaluationReport& report, const Sh
                                                      ", expected one below ", num_chunks_,
                                                      " of part ", share.part, " of ", share.parts));
     }
-    const uint64_t expected = EvaluationChunk(test_samples_, chunk_size_, chunk.chunk()).size();
-    if (chunk.samples() != expected || chunk.correct() > expected) {
+    const uint64_t expected =
+        EvaluationChunk(test_set_.samples, test_set_.chunk_size, chunk.chunk()).size();
+    const uint64_t terms = expected * test_set_.terms_per_sample;
+    if (chunk.samples() != expected || chunk.correct() > terms) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "found ", chunk.correct(), " correct of ", chunk.samples(), " samples in chunk ",
-          chunk.chunk(), ", expected ", expected, " samples and no more correct ones"));
+          "found ", chunk.correct(), " correct in ", chunk.samples(), " samples of chunk ",
+          chunk.chunk(), ", expected ", expected, " samples and at most ", terms, " correct"));
     }
   }
   return absl::OkStatus();
@@ -76,10 +77,11 @@ v1::Evaluation EvaluationMerge::Sum(uint64_t step, const Chunks& chunks) const {
     loss_sum += chunk.loss_sum();
     correct += chunk.correct();
   }
-  evaluation.set_samples(test_samples_);
+  const auto terms = static_cast<double>(test_set_.samples * test_set_.terms_per_sample);
+  evaluation.set_samples(test_set_.samples);
   evaluation.set_correct(correct);
-  evaluation.set_loss(loss_sum / static_cast<double>(test_samples_));
-  evaluation.set_accuracy(static_cast<double>(correct) / static_cast<double>(test_samples_));
+  evaluation.set_loss(loss_sum / terms);
+  evaluation.set_accuracy(static_cast<double>(correct) / terms);
   return evaluation;
 }
 

@@ -27,8 +27,14 @@ class EvaluationMerge {
     uint32_t parts = 0;
   };
 
-  // REQUIRES: chunk_size > 0.
-  EvaluationMerge(uint64_t test_samples, uint64_t chunk_size, uint64_t steps_total);
+  struct TestSet {
+    uint64_t samples = 0;
+    uint64_t chunk_size = 1;        // > 0
+    uint64_t terms_per_sample = 1;  // of the loss, as in ModelLayout
+  };
+
+  // REQUIRES: terms of all samples fit 64 bits.
+  EvaluationMerge(const TestSet& test_set, uint64_t steps_total);
 
   // Adds what a worker reported; returns the evaluation when it is complete now. What is already
   // known changes nothing.
@@ -47,8 +53,7 @@ class EvaluationMerge {
   absl::Status Check(const v1::EvaluationReport& report, const Share& share) const;
   v1::Evaluation Sum(uint64_t step, const Chunks& chunks) const;
 
-  const uint64_t test_samples_;
-  const uint64_t chunk_size_;
+  const TestSet test_set_;
   const uint64_t steps_total_;
   const uint64_t num_chunks_;
   std::optional<uint64_t> last_complete_;

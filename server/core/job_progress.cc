@@ -15,6 +15,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/plan/batch_cut.h"
+#include "common/plan/pipeline_layout.h"
 #include "common/plan/span.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -23,6 +24,9 @@
 
 namespace sangam {
 namespace {
+
+// Who opens the data that a job's workers are sent.
+constexpr char kServedData[] = "coordinator (data)";
 
 ShareSpan SharesOf(const v1::WorkerPlan& worker) {
   return {worker.shares().begin(), worker.shares().end()};
@@ -49,6 +53,8 @@ void JobProgress::OnReady(PlanMember member, const v1::ReadyReport& report) {
   }
 }
 
+void JobProgress::OnServedData(const v1::ReadyReport& report) { served_data_ = report; }
+
 std::vector<std::string> JobProgress::NotReady() const {
   std::vector<std::string> names;
   for (int i = 0; i < plan_.worker_size(); ++i) {
@@ -59,24 +65,20 @@ std::vector<std::string> JobProgress::NotReady() const {
   for (int i = 0; i < plan_.server_size(); ++i) {
     if (!server_ready_[i]) names.push_back(absl::StrCat("server ", plan_.server(i).name()));
   }
+  if (spec_.data().served() && !served_data_.has_value()) names.push_back(kServedData);
   return names;
 }
 
 absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
-  // A worker without shares need not have opened the data.
-  std::vector<WorkerFacts> facts;
-  for (int i = 0; i < plan_.worker_size(); ++i) {
-    SANGAM_CHECK(worker_ready_[i].has_value());
-    if (SharesOf(plan_.worker(i)).empty()) continue;
-    facts.push_back({plan_.worker(i).name(), *worker_ready_[i]});
-  }
-  ASSIGN_OR_RETURN(facts_, AgreeOnFacts(facts, spec_, plan_.layout()));
-  ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts_));
+  ASSIGN_OR_RETURN(const DataFacts facts, AgreeOnFacts(Facts(), spec_, plan_.layout()));
+  ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts));
   const BatchCut cut{spec_.batch().size(), plan_.micro_batches(), plan_.shares(),
-                     facts_.train_samples};
-  losses_.emplace(cut, length_.steps_total);
-  const uint64_t test_samples = spec_.evaluation().off() ? 0 : facts_.test_samples;
-  evaluations_.emplace(test_samples, cut.MaxMicroBatchSize(), length_.steps_total);
+                     length_.train_samples};
+  const uint64_t terms = plan_.layout().terms_per_sample();
+  losses_.emplace(cut, terms, length_.steps_total);
+  evaluations_.emplace(
+      EvaluationMerge::TestSet{length_.test_samples, cut.MaxMicroBatchSize(), terms},
+      length_.steps_total);
   began_ = now;
   return length_;
 }
@@ -84,7 +86,7 @@ absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
 absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker,
                                                                  const v1::StepReport& report,
                                                                  absl::Duration now) {
-  if (!begun()) return NotBegun();
+  RETURN_IF_ERROR(CheckReporter(worker), "losses of step %d", report.step());
   ASSIGN_OR_RETURN(const std::vector<StepLosses::CompleteStep> complete,
                    losses_->Add(report, SharesOf(plan_.worker(worker))));
   std::vector<v1::StepMetrics> result;
@@ -105,7 +107,7 @@ absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker
 
 absl::StatusOr<std::optional<v1::Evaluation>> JobProgress::OnEvaluation(
     uint32_t worker, const v1::EvaluationReport& report) {
-  if (!begun()) return NotBegun();
+  RETURN_IF_ERROR(CheckReporter(worker), "evaluation at step %d", report.step());
   const v1::WorkerPlan& plan = plan_.worker(worker);
   return evaluations_->Add(report, {plan.evaluation_part(), plan.evaluation_parts()});
 }
@@ -114,6 +116,25 @@ absl::Status JobProgress::OnFinished(uint32_t worker) {
   if (!begun()) return NotBegun();
   finished_[worker] = true;
   return absl::OkStatus();
+}
+
+std::vector<ReportedFacts> JobProgress::Facts() const {
+  if (spec_.data().served()) return {{kServedData, *served_data_}};
+  // A worker without shares, or with blocks of the middle alone, need not have opened the data.
+  std::vector<ReportedFacts> facts;
+  for (int i = 0; i < plan_.worker_size(); ++i) {
+    SANGAM_CHECK(worker_ready_[i].has_value());
+    const auto worker = static_cast<uint32_t>(i);
+    if (!HasFirstBlock(plan_, worker) && !HasLastBlock(plan_, worker)) continue;
+    facts.push_back({absl::StrCat("worker ", plan_.worker(i).name()), *worker_ready_[i]});
+  }
+  return facts;
+}
+
+absl::Status JobProgress::CheckReporter(uint32_t worker) const {
+  if (!begun()) return NotBegun();
+  if (HasLastBlock(plan_, worker)) return absl::OkStatus();
+  return absl::InvalidArgumentError("expected none from a worker without the model's last block");
 }
 
 bool JobProgress::AllFinished() const {

@@ -33,21 +33,25 @@ struct PlanMember {
 class JobProgress {
  public:
   // `spec` (defaults resolved) and `plan` must outlive the object.
+  // REQUIRES: CheckStages(plan) is OK.
   JobProgress(const v1::JobSpec& spec, const v1::Plan& plan);
 
   void OnReady(PlanMember member, const v1::ReadyReport& report);
-  // "worker w-1", for each that has not reported.
+  // The coordinator has opened the data of a job whose data it serves.
+  void OnServedData(const v1::ReadyReport& report);
+  // "worker w-1", for each that has not reported; "coordinator (data)" for data to be served.
   std::vector<std::string> NotReady() const;
 
-  // Compares what the workers found and fixes the length of the job; steps may be reported from now
-  // on.
-  // REQUIRES: NotReady() is empty.
-  // Errors: InvalidArgument  as AgreeOnFacts and LengthOf
+  // Compares what the readers of the data found (the workers with the first or the last block; the
+  // coordinator when it serves the data) and fixes the length of the job; steps may be reported
+  // from now on. REQUIRES: NotReady() is empty. Errors: InvalidArgument  as AgreeOnFacts and
+  // LengthOf
   absl::StatusOr<JobLength> Begin(absl::Duration now);
   bool begun() const { return losses_.has_value(); }
 
   // Steps that every share has been reported of now, in order.
   // Errors (also below): FailedPrecondition  not begun
+  //                      InvalidArgument     of a worker without the model's last block
   //                      otherwise as StepLosses and EvaluationMerge
   absl::StatusOr<std::vector<v1::StepMetrics>> OnStep(uint32_t worker, const v1::StepReport& report,
                                                       absl::Duration now);
@@ -60,13 +64,18 @@ class JobProgress {
   absl::Status CheckComplete() const;
 
  private:
+  // What those found who read the data.
+  std::vector<ReportedFacts> Facts() const;
+  // That the worker may report losses and evaluations.
+  absl::Status CheckReporter(uint32_t worker) const;
+
   const v1::JobSpec& spec_;
   const v1::Plan& plan_;
   std::vector<std::optional<v1::ReadyReport>> worker_ready_;
   std::vector<bool> server_ready_;
+  std::optional<v1::ReadyReport> served_data_;
   std::vector<bool> finished_;
   // Set by Begin.
-  DataFacts facts_;
   JobLength length_;
   absl::Duration began_;
   std::optional<StepLosses> losses_;

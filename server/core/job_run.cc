@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -16,7 +17,9 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
+#include "server/core/block_times.h"
 #include "server/core/daemon_key.h"
+#include "server/core/trace_store.h"
 
 namespace sangam {
 namespace {
@@ -61,7 +64,9 @@ JobRun::Effects JobRun::OnReport(PlanMember member, const v1::JobReport& report,
   Effects effects;
   switch (report.kind_case()) {
     case v1::JobReport::kReady:
-      OnReady(member, report.ready(), now, &effects);
+      if (running()) return effects;
+      progress_.OnReady(member, report.ready());
+      BeginWhenReady(now, &effects);
       return effects;
     case v1::JobReport::kFailed:
       OnFailed(member, report.failed(), now, &effects);
@@ -78,6 +83,21 @@ JobRun::Effects JobRun::OnReport(PlanMember member, const v1::JobReport& report,
     const absl::Status complete = progress_.CheckComplete();
     effects.outcome = complete.ok() ? Outcome{v1::SUCCEEDED, "all steps done"}
                                     : Failed(std::string(complete.message()));
+  }
+  return effects;
+}
+
+JobRun::Effects JobRun::OnServedData(const absl::StatusOr<v1::ReadyReport>& data,
+                                     absl::Duration now) {
+  Effects effects;
+  if (!data.ok()) {
+    // Nobody else's loss can have caused it.
+    effects.outcome = Failed(
+        absl::StrCat("coordinator (data) failed: ", absl::StatusCodeToString(data.status().code()),
+                     ": ", data.status().message()));
+  } else if (!running()) {
+    progress_.OnServedData(*data);
+    BeginWhenReady(now, &effects);
   }
   return effects;
 }
@@ -107,13 +127,11 @@ std::string JobRun::NameOf(PlanMember member) const {
                                                                    : plan().server(index).name()});
 }
 
-void JobRun::OnReady(PlanMember member, const v1::ReadyReport& report, absl::Duration now,
-                     Effects* effects) {
-  if (running()) return;
-  progress_.OnReady(member, report);
+void JobRun::BeginWhenReady(absl::Duration now, Effects* effects) {
   if (!progress_.NotReady().empty()) return;
   absl::StatusOr<JobLength> length = progress_.Begin(now);
   if (length.ok()) {
+    steps_total_ = length->steps_total;
     effects->run = *length;
   } else {
     effects->outcome = Failed(std::string(length.status().message()));
@@ -150,9 +168,14 @@ absl::Status JobRun::OnTraining(PlanMember member, const v1::JobReport& report, 
     }
     case v1::JobReport::kFinished:
       return progress_.OnFinished(member.index);
+    case v1::JobReport::kTrace:
+      return TraceStore::Check(report.trace(), plan().layout(), steps_total_);
+    case v1::JobReport::kBlockTimes:
+      return BlockTimes::Check(report.block_times(), spec().model());
     default:
       return absl::InvalidArgumentError(
-          "found a report of no kind, expected ready, failed, step, evaluation or finished");
+          "found a report of no kind, expected ready, failed, step, evaluation, finished, trace or "
+          "block times");
   }
 }
 

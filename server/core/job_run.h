@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/cluster_service.pb.h"
@@ -23,7 +25,7 @@ namespace sangam {
 // Whose fault it is: when a server dies, the workers' links to it break, often before the server's
 // lease runs out. A report of a failure that the loss of a peer could have caused is therefore held
 // back for one lease; when a daemon of the job is lost meanwhile, that is the reason of the
-// failure, and else the report itself.
+// failure, and else the report itself. Links between the workers of a pipeline are no different.
 //
 // Pure and not thread-safe. `now` is the time on a steady clock.
 class JobRun {
@@ -48,6 +50,7 @@ class JobRun {
   };
 
   // `prepare` is the assignment, spec and plan, that the daemons got.
+  // REQUIRES: CheckStages(plan) is OK.
   JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, absl::Duration now);
 
   // The place of a process in the plan; nothing when it is not part of it.
@@ -55,6 +58,10 @@ class JobRun {
 
   // One report of a daemon of the plan. A report that makes no sense fails the job.
   Effects OnReport(PlanMember member, const v1::JobReport& report, absl::Duration now);
+
+  // What the coordinator found when it opened the data of a job whose data it serves, or why it
+  // cannot (go on to) serve it.
+  Effects OnServedData(const absl::StatusOr<v1::ReadyReport>& data, absl::Duration now);
 
   // A daemon of the plan is gone: `how` is "lost" or "left", `why` the reason.
   Effects OnGone(PlanMember member, absl::string_view how, absl::string_view why) const;
@@ -66,6 +73,8 @@ class JobRun {
   const v1::JobSpec& spec() const { return prepare_->spec(); }
   const v1::Plan& plan() const { return prepare_->plan(); }
   bool running() const { return progress_.begun(); }
+  // As told to the workers; 0 before `running`.
+  uint64_t steps_total() const { return steps_total_; }
 
  private:
   struct HeldFailure {
@@ -75,8 +84,8 @@ class JobRun {
 
   // "worker w-1".
   std::string NameOf(PlanMember member) const;
-  void OnReady(PlanMember member, const v1::ReadyReport& report, absl::Duration now,
-               Effects* effects);
+  // Tells all to train when nobody is missing any more.
+  void BeginWhenReady(absl::Duration now, Effects* effects);
   void OnFailed(PlanMember member, const v1::FailedReport& report, absl::Duration now,
                 Effects* effects);
   absl::Status OnTraining(PlanMember member, const v1::JobReport& report, absl::Duration now,
@@ -86,6 +95,7 @@ class JobRun {
   const Options options_;
   const absl::Duration started_;
   JobProgress progress_;
+  uint64_t steps_total_ = 0;
   std::optional<HeldFailure> held_;
 };
 

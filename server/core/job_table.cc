@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "google/protobuf/timestamp.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
@@ -91,7 +92,12 @@ absl::Status JobTable::ChangeState(uint64_t id, v1::JobState state, absl::string
   return absl::OkStatus();
 }
 
-void JobTable::SetPlan(uint64_t id, const v1::Plan& plan) {
+bool JobTable::IsKnown(const std::string& request_id) const {
+  return !request_id.empty() && request_ids_.count(request_id) != 0;
+}
+
+void JobTable::SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyForecast& chosen,
+                       absl::string_view reason) {
   v1::Job& job = At(id).job;
   job.clear_worker();
   job.clear_server();
@@ -102,6 +108,22 @@ void JobTable::SetPlan(uint64_t id, const v1::Plan& plan) {
     job.add_server_address(server.address());
   }
   job.set_generation(plan.generation());
+  job.set_strategy(chosen.strategy());
+  job.set_schedule(plan.schedule());
+  job.clear_stage();
+  for (const v1::StageForecast& stage : chosen.stage()) {
+    v1::StageSummary* summary = job.add_stage();
+    summary->set_first_block(stage.first_block_name());
+    summary->set_last_block(stage.last_block_name());
+    summary->set_block_count(stage.block_count());
+    summary->set_parameter_count(stage.parameter_count());
+    *summary->mutable_worker() = stage.worker();
+  }
+  job.set_plan_reason(std::string(reason));
+}
+
+void JobTable::SetUtilization(uint64_t id, const v1::Utilization& utilization) {
+  *At(id).job.mutable_utilization() = utilization;
 }
 
 void JobTable::SetLength(uint64_t id, uint64_t steps_total, uint64_t steps_per_epoch) {
@@ -183,6 +205,9 @@ v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
     *listed->mutable_server() = job.server();
     *listed->mutable_server_address() = job.server_address();
     listed->set_generation(job.generation());
+    listed->set_strategy(job.strategy());
+    listed->set_schedule(job.schedule());
+    if (job.has_utilization()) *listed->mutable_utilization() = job.utilization();
     listed->set_weights_available(job.weights_available());
   }
   return response;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
@@ -68,9 +69,16 @@ class JobTable {
   absl::Status ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
                            absl::Time now);
 
-  // Notes who a job runs on.
+  // Whether a job was submitted under this request_id and is remembered.
+  bool IsKnown(const std::string& request_id) const;
+
+  // Notes who a job runs on and how its model is spread: `chosen` is the forecast that the plan was
+  // made for, `reason` why it was chosen.
   // REQUIRES (also below): the job exists.
-  void SetPlan(uint64_t id, const v1::Plan& plan);
+  void SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyForecast& chosen,
+               absl::string_view reason);
+  // Of the newest step that was traced.
+  void SetUtilization(uint64_t id, const v1::Utilization& utilization);
   void SetLength(uint64_t id, uint64_t steps_total, uint64_t steps_per_epoch);
   void AddStep(uint64_t id, const v1::StepMetrics& step, absl::Time now);
   void AddEvaluation(uint64_t id, const v1::Evaluation& evaluation, absl::Time now);
@@ -86,8 +94,8 @@ class JobTable {
   // Errors: NotFound  no such job
   absl::StatusOr<uint64_t> Find(absl::string_view id_or_name) const;
 
-  // Newest first, without layout; of the specification with the name, of the evaluations with the
-  // newest alone.
+  // Newest first, without layout and stages; of the specification with the name, of the evaluations
+  // with the newest alone.
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
 
   // At most `max` events above revision `after`.

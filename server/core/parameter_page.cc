@@ -1,5 +1,7 @@
 #include "server/core/parameter_page.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -37,6 +39,9 @@ absl::Status CheckOptions(const ParameterPage::Options& options, const FloatBuff
   if (options.shares == 0) {
     return absl::InvalidArgumentError("page: found 0 shares, expected at least 1");
   }
+  if (options.uses == 0) {
+    return absl::InvalidArgumentError("page: found 0 uses, expected at least 1");
+  }
   uint64_t done = 0;
   for (const ElementRange& range : options.decay) {
     if (range.begin < done || range.end <= range.begin || range.end > options.element_count) {
@@ -64,7 +69,9 @@ absl::Status CheckGeneration(uint64_t found, uint64_t current) {
 }
 
 ParameterPage::ParameterPage(Options options, const Optimizer& optimizer)
-    : options_(std::move(options)), optimizer_(optimizer), tree_(options_.shares, MergeParked()) {}
+    : options_(std::move(options)),
+      optimizer_(optimizer),
+      trees_(options_.uses, Tree(options_.shares, MergeParked())) {}
 
 absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optimizer& optimizer,
                                                     FloatBuffer initial) {
@@ -95,6 +102,10 @@ absl::Status ParameterPage::Check(const GradientKey& key, uint64_t payload_bytes
                                                    ", expected a node of the tree over [0,",
                                                    options_.shares, ")"));
   }
+  if (key.use >= options_.uses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(), ": use: found ", key.use, ", expected less than ", options_.uses));
+  }
   const uint64_t expected_bytes = options_.element_count * sizeof(float);
   if (payload_bytes != expected_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(Name(), ": payload: found ", payload_bytes,
@@ -123,14 +134,43 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Add(const GradientKey& key
         absl::StrCat(Name(), ": step: found ", key.step, ", expected at most ", current_.step));
   }
   ASSIGN_OR_RETURN(const auto result,
-                   tree_.Add(key.span, ParkedSum({key.span, key.samples, std::move(elements)})));
-  if (result == decltype(tree_)::Result::kCovered) {
+                   trees_[key.use].Add(
+                       key.span, ParkedSum({key.span, key.samples, std::move(elements), key.use})));
+  if (result == Tree::Result::kCovered) {
     ++ignored_.covered;
     return Effects();
   }
-  const std::optional<ParkedSum> sum = tree_.TakeRoot();
-  if (!sum.has_value()) return Effects();
-  return Update(*sum);
+  if (!Complete()) return Effects();
+  ASSIGN_OR_RETURN(const StepSum sum, TakeSum());
+  return Update(sum);
+}
+
+bool ParameterPage::Complete() const {
+  return std::all_of(trees_.begin(), trees_.end(), [](const Tree& tree) {
+    return tree.Covers({0, tree.shares()});
+  });
+}
+
+absl::StatusOr<ParameterPage::StepSum> ParameterPage::TakeSum() {
+  std::vector<ParkedSum> roots;
+  for (Tree& tree : trees_) roots.push_back(*tree.TakeRoot());
+  const uint64_t samples = roots[0].samples();
+  if (samples == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(), ", step ", current_.step,
+                                                   ": samples: found 0 over all shares, expected "
+                                                   "at least 1"));
+  }
+  for (size_t use = 1; use < roots.size(); ++use) {
+    if (roots[use].samples() == samples) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(), ", step ", current_.step, ": samples: found ", roots[use].samples(),
+                     " over all shares of use ", use, ", expected ", samples, " as of use 0"));
+  }
+  ParkedSum sum = std::move(roots[0]);
+  for (size_t use = 1; use < roots.size(); ++use) {
+    sum = ParkedSum::Merge(std::move(sum), std::move(roots[use]));
+  }
+  return StepSum{std::move(sum), samples};
 }
 
 absl::StatusOr<FloatBuffer> ParameterPage::TakeTarget() {
@@ -144,21 +184,15 @@ absl::StatusOr<FloatBuffer> ParameterPage::TakeTarget() {
   return FloatBuffer::Allocate(options_.element_count);
 }
 
-absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const ParkedSum& sum) {
-  const uint64_t samples = sum.samples();
-  if (samples == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(), ", step ", current_.step,
-                                                   ": samples: found 0 over all shares, expected "
-                                                   "at least 1"));
-  }
+absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const StepSum& sum) {
   ASSIGN_OR_RETURN(FloatBuffer next, TakeTarget(), "%s", Name());
   // Two passes over a page that stays in the cache instead of one: the optimizer changes its state
   // in place, so it must not begin before the whole gradient is known to be finite.
   const VectorKernels& kernels = FastestKernels();
   const uint64_t count = options_.element_count;
-  if (!sum.Mean(count, static_cast<float>(samples), next.data(), kernels)) {
+  if (!sum.sum.Mean(count, static_cast<float>(sum.samples), next.data(), kernels)) {
     spare_ = std::move(next);
-    return NotFinite(sum);
+    return NotFinite(sum.sum);
   }
   Optimizer::Elements elements;
   elements.count = count;
@@ -176,7 +210,10 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const ParkedSum& su
 
 absl::Status ParameterPage::NotFinite(const ParkedSum& sum) const {
   std::vector<std::string> names;
-  for (const ShareSpan span : sum.NonFiniteSpans()) names.push_back(ToString(span));
+  for (const ParkedGradient* gradient : sum.NonFinite()) {
+    names.push_back(ToString(gradient->span));
+    if (options_.uses > 1) absl::StrAppend(&names.back(), " of use ", gradient->use);
+  }
   const size_t count = names.size();
   if (count > kMaxNamedSpans) {
     names.resize(kMaxNamedSpans);
@@ -191,12 +228,12 @@ absl::Status ParameterPage::NotFinite(const ParkedSum& sum) const {
 void ParameterPage::BeginGeneration(uint64_t generation) {
   if (generation <= options_.generation) return;
   options_.generation = generation;
-  tree_.Clear();
+  for (Tree& tree : trees_) tree.Clear();
 }
 
 void ParameterPage::Reduce() {
   reduced_ = true;
-  tree_.Clear();
+  for (Tree& tree : trees_) tree.Clear();
   previous_.reset();
   spare_ = FloatBuffer();
   for (FloatBuffer& state : state_) state = FloatBuffer();

@@ -24,6 +24,7 @@ struct GradientKey {
   uint64_t step = 0;
   ShareSpan span;
   uint64_t samples = 0;
+  uint32_t use = 0;  // index into SegmentLayout.use
 };
 
 // Errors: Aborted             `found` is older than `current`: refetch the plan
@@ -37,14 +38,17 @@ struct PageVersion {
 };
 
 // Merges the gradients of one page for one step, in the fixed order of the span tree, and updates
-// the page when the tree is complete.
+// the page when the tree is complete. A page that several blocks compute with has a tree for each
+// use; the page's gradient is the sum of use 0, plus that of use 1, and so on, and the update waits
+// for all of them.
 //
 // Keeps two versions: the weights of step t and, until a complete gradient of t has come, those of
 // t - 1, whose memory then takes the weights of t + 1. When a reader still holds that memory, the
 // new weights get memory of their own (copy on write).
 //
 // Pure and not thread-safe: no clock, no I/O; its user serialises calls. The result depends on
-// which shares were summed, never on the order in which their spans arrived (design section 1).
+// which shares were summed, never on the order in which their spans or uses arrived (design section
+// 1).
 class ParameterPage {
  public:
   struct Options {
@@ -53,6 +57,7 @@ class ParameterPage {
     uint64_t element_count = 0;
     uint64_t generation = 0;
     uint32_t shares = 1;              // S
+    uint32_t uses = 1;                // of the segment
     std::vector<ElementRange> decay;  // within the page; sorted, disjoint
   };
 
@@ -78,15 +83,16 @@ class ParameterPage {
 
   // Adds a gradient sum: binary32, little-endian, one for each element of the page; the slices are
   // parked, not copied. The last one that a step needs makes the update: g = sum / samples in
-  // float, then the optimizer. A gradient of shares that are here, or of a step that is over,
-  // changes nothing and is counted. Errors: InvalidArgument     span that is no node of the tree
-  // over [0, S), wrong length, too many
-  //                             samples; or, of the whole step: no samples, a mean that is not
-  //                             finite (names the spans to blame)
+  // float, the samples being those of any one use, then the optimizer. A gradient of shares that
+  // are here, or of a step that is over, changes nothing and is counted.
+  //
+  // Errors: InvalidArgument     span that is no node of the tree over [0, S), no use of the
+  //                             segment, wrong length, too many samples; or, of the whole step: no
+  //                             samples, uses that differ in samples, a mean that is not finite
+  //                             (names the spans to blame)
   //         Aborted             older generation: refetch the plan
-  //         FailedPrecondition  a step later than the page's own, a later generation, or the page
-  //         is
-  //                             reduced
+  //         FailedPrecondition  a step later than the page's own, a later generation, or a page
+  //                             that is reduced
   //         ResourceExhausted   the memory for a copy on write cannot be had
   // On error nothing changes; but when the update itself fails, the step's gradients and the older
   // version are let go, so that the step can be done anew.
@@ -108,15 +114,27 @@ class ParameterPage {
 
  private:
   ParameterPage(Options options, const Optimizer& optimizer);
+  using Tree = SpanTree<ParkedSum, MergeParked>;
+  // The gradient of one step.
+  struct StepSum {
+    ParkedSum sum;  // of all uses
+    uint64_t samples = 0;
+  };
+
   absl::Status Check(const GradientKey& key, uint64_t payload_bytes) const;
-  absl::StatusOr<Effects> Update(const ParkedSum& sum);
+  // Whether every use's tree is complete.
+  bool Complete() const;
+  // Takes the sums of all uses.
+  // Errors: InvalidArgument  no samples, or uses that differ in samples
+  absl::StatusOr<StepSum> TakeSum();
+  absl::StatusOr<Effects> Update(const StepSum& sum);
   absl::StatusOr<FloatBuffer> TakeTarget();
   absl::Status NotFinite(const ParkedSum& sum) const;
   std::string Name() const;
 
   Options options_;
   Optimizer optimizer_;
-  SpanTree<ParkedSum, MergeParked> tree_;
+  std::vector<Tree> trees_;  // by use
   PageVersion current_;
   std::optional<PageVersion> previous_;
   // Memory of a version that is let go, for the next one; empty as long as there is a previous one.

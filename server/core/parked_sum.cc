@@ -22,8 +22,9 @@ namespace {
 constexpr size_t kTileElements = 1024;
 
 // Partial sums that can wait at once. A right child has at most half of its parent's shares, so 32
-// levels of right children exhaust the 2^32 shares that a span can name.
-constexpr size_t kMaxDepth = 33;
+// levels of right children exhaust the 2^32 shares that a span can name; and the sum of the uses in
+// front waits below them.
+constexpr size_t kMaxDepth = 34;
 
 // The partial sums of one tile. Level d of the stack owns tiles_[d], which holds either a partial
 // sum or a copy of a payload's straddling elements; what needs no copy is used where it lies.
@@ -119,12 +120,12 @@ bool ParkedSum::Mean(size_t count, float divisor, float* out, const VectorKernel
   return finite;
 }
 
-std::vector<ShareSpan> ParkedSum::NonFiniteSpans() const {
-  std::vector<ShareSpan> spans;
+std::vector<const ParkedGradient*> ParkedSum::NonFinite() const {
+  std::vector<const ParkedGradient*> gradients;
   for (const Term& term : terms_) {
-    if (!AllFinite(term.gradient.elements)) spans.push_back(term.gradient.span);
+    if (!AllFinite(term.gradient.elements)) gradients.push_back(&term.gradient);
   }
-  return spans;
+  return gradients;
 }
 
 }  // namespace sangam

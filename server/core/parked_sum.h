@@ -18,11 +18,12 @@ struct ParkedGradient {
   // Number of samples summed over.
   uint64_t samples = 0;
   SlicePayload elements;
+  uint32_t use = 0;  // of the segment; errors name it
 };
 
 // A sum over parked gradients that has been written down but not computed: the gradients from left
-// to right and how the tree of spans brackets them. Nothing is added before Mean, which reads every
-// gradient once. Value type, not thread-safe.
+// to right and how the tree of spans brackets them, or the sums of several uses from left to right.
+// Nothing is added before Mean, which reads every gradient once. Value type, not thread-safe.
 class ParkedSum {
  public:
   explicit ParkedSum(ParkedGradient gradient);
@@ -39,8 +40,8 @@ class ParkedSum {
   // REQUIRES: every gradient has `count` elements.
   bool Mean(size_t count, float divisor, float* out, const VectorKernels& kernels) const;
 
-  // The spans whose own payload has an element that is not finite.
-  std::vector<ShareSpan> NonFiniteSpans() const;
+  // The gradients whose own payload has an element that is not finite; borrowed from this sum.
+  std::vector<const ParkedGradient*> NonFinite() const;
 
  private:
   // Postfix notation: a gradient is pushed, then `additions` times the two topmost are added.

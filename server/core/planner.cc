@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/model/model_layout.h"
-#include "common/plan/batch_cut.h"
 #include "common/plan/page_map.h"
+#include "common/plan/plan_shape.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
@@ -16,21 +18,15 @@
 namespace sangam {
 namespace {
 
-void AddWorkers(const PlanRequest& request, const v1::JobSpec& spec, v1::Plan* plan) {
-  const uint64_t count = request.workers.size();
-  const uint64_t computing = std::min<uint64_t>(count, plan->shares());
-  uint32_t next_part = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    const IndexRange shares = EvenPart(plan->shares(), count, i);
-    v1::WorkerPlan* worker = plan->add_worker();
-    worker->set_name(request.workers[i].name);
-    worker->set_incarnation(request.workers[i].incarnation);
-    worker->mutable_shares()->set_begin(static_cast<uint32_t>(shares.begin));
-    worker->mutable_shares()->set_end(static_cast<uint32_t>(shares.end));
-    if (spec.evaluation().off() || shares.size() == 0) continue;
-    worker->set_evaluation_part(next_part++);
-    worker->set_evaluation_parts(static_cast<uint32_t>(computing));
+std::vector<v1::WorkerPlan> Workers(const std::vector<ChosenDaemon>& chosen) {
+  std::vector<v1::WorkerPlan> workers;
+  for (const ChosenDaemon& daemon : chosen) {
+    v1::WorkerPlan& worker = workers.emplace_back();
+    worker.set_name(daemon.name);
+    worker.set_incarnation(daemon.incarnation);
+    worker.set_address(daemon.address);
   }
+  return workers;
 }
 
 void AddPages(v1::Plan* plan) {
@@ -48,26 +44,20 @@ void AddPages(v1::Plan* plan) {
 
 }  // namespace
 
-v1::Plan MakePlan(const PlanRequest& request, const v1::JobSpec& spec,
-                  const v1::ModelLayout& layout) {
+absl::StatusOr<v1::Plan> MakePlan(const PlanRequest& request, const v1::JobSpec& spec,
+                                  const v1::ModelLayout& layout) {
   SANGAM_CHECK(!request.workers.empty() && !request.servers.empty());
-  v1::Plan plan;
+  ASSIGN_OR_RETURN(v1::Plan plan, SpreadJob(request.shape, Workers(request.workers), spec, layout));
   plan.set_job(request.job);
   plan.set_generation(request.generation);
   plan.set_page_elements(kPageElements);
-  plan.set_micro_batches(spec.batch().micro_batches());
-  plan.set_shares(spec.batch().shares());
   plan.set_schema_hash(SchemaHash(spec, layout));
-  *plan.mutable_layout() = layout;
-  v1::StagePlan* stage = plan.add_stage();
-  stage->set_block_count(static_cast<uint32_t>(layout.block_size()));
   for (const ChosenDaemon& chosen : request.servers) {
     v1::ServerPlan* server = plan.add_server();
     server->set_name(chosen.name);
     server->set_incarnation(chosen.incarnation);
     server->set_address(chosen.address);
   }
-  AddWorkers(request, spec, &plan);
   AddPages(&plan);
   return plan;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "common/plan/plan_shape.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
@@ -15,7 +17,7 @@ namespace sangam {
 struct ChosenDaemon {
   std::string name;
   uint64_t incarnation = 0;
-  std::string address;  // servers: "host:port"; workers: empty
+  std::string address;  // "host:port": ParameterService of a server, PipelineService of a worker
 };
 
 struct PlanRequest {
@@ -23,15 +25,17 @@ struct PlanRequest {
   uint64_t generation = 0;
   std::vector<ChosenDaemon> workers;  // at least one
   std::vector<ChosenDaemon> servers;  // at least one
+  // ShapeOf the forecast that was chosen for the same workers in the same order; by default data
+  // parallel over all of them.
+  PlanShape shape;
 };
 
-// Who computes what and who holds which page. Depends on the arguments alone.
-//
-// Data parallel: one stage with all blocks; worker i of W gets the shares EvenPart(S, W, i), which
-// are none for some when W > S; the workers that have shares evaluate, chunks in turn.
+// Who computes what (SpreadJob) and who holds which page (PlacePages). Depends on the arguments
+// alone.
 // REQUIRES: `spec` has been checked and its defaults resolved, `layout` is its model's.
-v1::Plan MakePlan(const PlanRequest& request, const v1::JobSpec& spec,
-                  const v1::ModelLayout& layout);
+// Errors: InvalidArgument  the shape does not fit the workers, the shares or the layout
+absl::StatusOr<v1::Plan> MakePlan(const PlanRequest& request, const v1::JobSpec& spec,
+                                  const v1::ModelLayout& layout);
 
 // Elements of all pages on one server of the plan.
 // REQUIRES: server < plan.server_size().

@@ -12,9 +12,9 @@
 
 namespace sangam {
 
-// What a worker said of the data that it opened.
-struct WorkerFacts {
-  std::string worker;
+// What one reader said of the data that it opened.
+struct ReportedFacts {
+  std::string reader;  // "worker w-1"
   v1::ReadyReport report;
 };
 
@@ -25,19 +25,23 @@ struct DataFacts {
   uint64_t classes = 0;
 };
 
-// Errors: InvalidArgument  two workers see different data (both are named), or the data does not
+// Errors: InvalidArgument  two readers see different data (both are named), or the data does not
 //                          fit the job: no samples, no test set for a job that evaluates, more
-//                          classes than the model has outputs
-// REQUIRES: `workers` is not empty; `spec` has been checked, `layout` is its model's.
-absl::StatusOr<DataFacts> AgreeOnFacts(const std::vector<WorkerFacts>& workers,
+//                          terms of the loss than can be counted, more classes than the last
+//                          dimension of the model's output
+// REQUIRES: `reported` is not empty; `spec` has been checked, `layout` is its model's.
+absl::StatusOr<DataFacts> AgreeOnFacts(const std::vector<ReportedFacts>& reported,
                                        const v1::JobSpec& spec, const v1::ModelLayout& layout);
 
+// What a job's data and specification say together.
 struct JobLength {
   uint64_t steps_total = 0;
   uint64_t steps_per_epoch = 0;
+  uint64_t train_samples = 0;
+  uint64_t test_samples = 0;  // 0 when the job never evaluates
 };
 
-// How many steps the job has.
+// How long the job is.
 // Errors: InvalidArgument  more than 2^48
 // REQUIRES: facts.train_samples > 0.
 absl::StatusOr<JobLength> LengthOf(const v1::JobSpec& spec, const DataFacts& facts);

@@ -1,5 +1,6 @@
 #include "server/core/registration.h"
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 
@@ -48,15 +49,19 @@ absl::Status CheckRegistration(const v1::RegisterRequest& request) {
   if (daemon.incarnation() == 0) {
     return absl::InvalidArgumentError("daemon.incarnation: found 0, expected at least 1");
   }
-  const bool wants_address = daemon.role() == v1::SERVER;
-  if (request.address().empty() == wants_address || request.address().size() > kMaxAddress) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("address: found ", request.address().size(), " bytes, expected ",
-                     wants_address ? "\"host:port\" from a server" : "none from a worker"));
+  if (request.address().empty() || request.address().size() > kMaxAddress) {
+    return absl::InvalidArgumentError(absl::StrCat("address: found ", request.address().size(),
+                                                   " bytes, expected \"host:port\" of at most ",
+                                                   kMaxAddress));
   }
   if (request.backend().size() > kMaxName) {
     return absl::InvalidArgumentError(absl::StrCat("backend: found ", request.backend().size(),
                                                    " bytes, expected at most ", kMaxName));
+  }
+  if (!std::isfinite(request.flops_per_second()) || request.flops_per_second() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("flops_per_second: found ",
+                                                   request.flops_per_second(),
+                                                   ", expected a finite number of at least 0"));
   }
   return absl::OkStatus();
 }

@@ -7,7 +7,7 @@
 namespace sangam {
 
 // Whether a daemon says enough of itself to be let in.
-// Errors: InvalidArgument     role, name, incarnation, address or backend
+// Errors: InvalidArgument     role, name, incarnation, address, backend or speed
 //         FailedPrecondition  it speaks another version of the protocol; names both
 absl::Status CheckRegistration(const v1::RegisterRequest& request);
 

@@ -96,11 +96,13 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
   std::vector<PageLayout> pages;
   uint64_t memory_bytes = 0;
   for (uint32_t segment = 0; segment < map.num_segments(); ++segment) {
+    const v1::SegmentLayout& layout = plan.layout().segment(static_cast<int>(segment));
+    // A layout that lists no uses has the one of the segment's own block.
+    const uint32_t uses = std::max(1u, static_cast<uint32_t>(layout.use_size()));
     for (const PageRange& page : map.pages(segment)) {
       if (page.server != server) continue;
       pages.push_back({segment, page.first_element, page.element_count,
-                       DecayRanges(plan.layout().segment(static_cast<int>(segment)),
-                                   page.first_element, page.element_count)});
+                       DecayRanges(layout, page.first_element, page.element_count), uses});
       memory_bytes += ParameterPage::MemoryBytes(page.element_count, optimizer);
     }
   }

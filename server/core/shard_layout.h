@@ -19,9 +19,10 @@ struct PageLayout {
   uint64_t first_element = 0;
   uint64_t element_count = 0;
   std::vector<ElementRange> decay;  // within the page; sorted, disjoint
+  uint32_t uses = 1;                // of the segment
   friend bool operator==(const PageLayout& a, const PageLayout& b) {
     return a.segment == b.segment && a.first_element == b.first_element &&
-           a.element_count == b.element_count && a.decay == b.decay;
+           a.element_count == b.element_count && a.decay == b.decay && a.uses == b.uses;
   }
 };
 

@@ -21,8 +21,9 @@ constexpr uint64_t kLeastOpenSteps = 64;
 
 }  // namespace
 
-StepLosses::StepLosses(const BatchCut& cut, uint64_t steps_total)
+StepLosses::StepLosses(const BatchCut& cut, uint64_t terms_per_sample, uint64_t steps_total)
     : cut_(cut),
+      terms_per_sample_(terms_per_sample),
       steps_total_(steps_total),
       max_open_(std::max(kLeastOpenSteps, kMaxOpenLosses / cut.shares)) {}
 
@@ -90,7 +91,7 @@ StepLosses::CompleteStep StepLosses::Sum(uint64_t step, const OpenStep& open) co
   double sum = 0;
   for (const double loss : open.loss_sum) sum += loss;
   const uint64_t samples = cut_.BatchSamples(step).size();
-  return {step, samples, sum / static_cast<double>(samples)};
+  return {step, samples, sum / static_cast<double>(samples * terms_per_sample_)};
 }
 
 }  // namespace sangam

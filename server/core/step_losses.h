@@ -25,10 +25,11 @@ class StepLosses {
   struct CompleteStep {
     uint64_t step = 0;
     uint64_t samples = 0;
-    double loss = 0;  // mean over the samples
+    double loss = 0;  // mean over the terms of the samples
   };
 
-  StepLosses(const BatchCut& cut, uint64_t steps_total);
+  // `terms_per_sample`: terms of the loss, as in ModelLayout.
+  StepLosses(const BatchCut& cut, uint64_t terms_per_sample, uint64_t steps_total);
 
   // Adds what a worker that computes `shares` reported; returns the steps that are complete now, in
   // order. What is already known changes nothing.
@@ -53,6 +54,7 @@ class StepLosses {
   CompleteStep Sum(uint64_t step, const OpenStep& open) const;
 
   const BatchCut cut_;
+  const uint64_t terms_per_sample_;
   const uint64_t steps_total_;
   const uint64_t max_open_;
   uint64_t steps_done_ = 0;

@@ -82,4 +82,20 @@ grpc::Status GrpcJobService::GetCluster(grpc::ServerContext* /*context*/,
   return grpc::Status::OK;
 }
 
+grpc::Status GrpcJobService::PlanJob(grpc::ServerContext* /*context*/,
+                                     const v1::PlanJobRequest* request, v1::PlanReport* response) {
+  absl::StatusOr<v1::PlanReport> report = coordinator_.Plan(*request);
+  if (!report.ok()) return ToGrpcStatus(report.status());
+  *response = *std::move(report);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::GetTrace(grpc::ServerContext* /*context*/,
+                                      const v1::GetTraceRequest* request, v1::JobTrace* response) {
+  absl::StatusOr<v1::JobTrace> trace = coordinator_.Trace(request->job());
+  if (!trace.ok()) return ToGrpcStatus(trace.status());
+  *response = *std::move(trace);
+  return grpc::Status::OK;
+}
+
 }  // namespace sangam

@@ -28,6 +28,10 @@ class GrpcJobService final : public v1::JobService::Service {
                          v1::Job* response) override;
   grpc::Status GetCluster(grpc::ServerContext* context, const v1::GetClusterRequest* request,
                           v1::Cluster* response) override;
+  grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
+                       v1::PlanReport* response) override;
+  grpc::Status GetTrace(grpc::ServerContext* context, const v1::GetTraceRequest* request,
+                        v1::JobTrace* response) override;
 
  private:
   Coordinator& coordinator_;

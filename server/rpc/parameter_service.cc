@@ -1,6 +1,5 @@
 #include "server/rpc/parameter_service.h"
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server_builder.h>
 
@@ -8,20 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
-#include "common/base/clock.h"
-#include "common/base/mutex.h"
 #include "common/rpc/activity_count.h"
-#include "common/rpc/alarm_time.h"
+#include "common/rpc/call_registry.h"
 #include "common/rpc/completion_queue_thread.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/data_channel.h"
+#include "common/rpc/periodic_check.h"
 #include "common/rpc/server_stream.h"
 #include "proto/parameter_service.grpc.pb.h"
-#include "server/rpc/call_registry.h"
 #include "server/rpc/parameter_stream.h"
 #include "server/rpc/read_weights_call.h"
 
@@ -103,48 +99,6 @@ class ReadWeightsAcceptor final : public std::enable_shared_from_this<ReadWeight
   OperationTag<ReadWeightsAcceptor> tag_{&ReadWeightsAcceptor::OnAccepted};
 };
 
-// Lets all calls look at the clock, again and again until Stop.
-class PeriodicCheck final : public std::enable_shared_from_this<PeriodicCheck> {
- public:
-  PeriodicCheck(const ParameterCallContext* context, absl::Duration interval,
-                grpc::CompletionQueue* queue)
-      : context_(*context), interval_(interval), queue_(queue) {}
-
-  void Start() {
-    context_.activities->Begin();
-    SetAlarm();
-  }
-
-  void Stop() {
-    MutexLock lock(&mutex_);
-    stopped_ = true;
-    alarm_.Cancel();
-  }
-
- private:
-  void SetAlarm() {
-    MutexLock lock(&mutex_);
-    if (stopped_) {
-      context_.activities->End();
-    } else {
-      alarm_.Set(queue_, AlarmTimeAfter(interval_), tag_.Arm(shared_from_this()));
-    }
-  }
-
-  void OnAlarm(bool /*ok*/) {
-    context_.registry->CheckAll(Clock::Real().Steady());
-    SetAlarm();
-  }
-
-  const ParameterCallContext& context_;
-  const absl::Duration interval_;
-  grpc::CompletionQueue* const queue_;
-  OperationTag<PeriodicCheck> tag_{&PeriodicCheck::OnAlarm};
-  Mutex mutex_;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
-};
-
 }  // namespace
 
 class ParameterService::Impl {
@@ -177,7 +131,8 @@ class ParameterService::Impl {
       std::make_shared<PushPullAcceptor>(&context_, &service_, queue)->AcceptNext();
       std::make_shared<ReadWeightsAcceptor>(&context_, &service_, queue)->AcceptNext();
     }
-    check_ = std::make_shared<PeriodicCheck>(&context_, options_.check_interval, queues_[0]);
+    check_ = std::make_shared<PeriodicCheck>(&registry_, &activities_, options_.check_interval,
+                                             queues_[0]);
     check_->Start();
     for (const auto& thread : threads_) thread->Start();
   }

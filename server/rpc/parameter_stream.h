@@ -18,10 +18,10 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/rpc/activity_count.h"
+#include "common/rpc/call_registry.h"
 #include "common/rpc/server_stream.h"
 #include "common/rpc/stream_handler.h"
 #include "common/tensor/frame_codec.h"
-#include "server/rpc/call_registry.h"
 #include "server/runtime/parameter_shard.h"
 
 namespace sangam {

@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/rpc/call_registry.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/write_pump.h"
-#include "server/rpc/call_registry.h"
 #include "server/rpc/parameter_stream.h"
 #include "server/runtime/parameter_shard.h"
 

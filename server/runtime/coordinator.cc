@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +21,10 @@
 #include "common/model/job_check.h"
 #include "common/model/model_layout.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
 #include "server/core/job_table.h"
@@ -37,6 +40,7 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   control.membership.lease = options.lease;
   control.starting_deadline = options.starting_deadline;
   control.keep_finished_jobs = options.keep_finished_jobs;
+  control.link_bytes_per_second = options.link_bytes_per_second;
   return control;
 }
 
@@ -53,21 +57,21 @@ void LogNotices(const std::vector<ControlPlane::Notice>& notices) {
 }
 
 // The job as it will run, or every fault of it.
-absl::StatusOr<JobTable::Submission> Validate(const v1::SubmitJobRequest& request) {
-  if (request.request_id().size() > kMaxRequestIdBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("request_id: found ", request.request_id().size(), " bytes, expected at most ",
-                     kMaxRequestIdBytes));
+absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
+                                              const std::string& request_id) {
+  if (request_id.size() > kMaxRequestIdBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "request_id: found ", request_id.size(), " bytes, expected at most ", kMaxRequestIdBytes));
   }
-  if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("spec: found ", request.spec().ByteSizeLong(),
+  if (spec.ByteSizeLong() > kMaxSpecBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("spec: found ", spec.ByteSizeLong(),
                                                    " bytes, expected at most ", kMaxSpecBytes));
   }
-  RETURN_IF_ERROR(ToStatus(CheckJobSpec(request.spec())));
+  RETURN_IF_ERROR(ToStatus(CheckJobSpec(spec)));
   JobTable::Submission submission;
-  submission.spec = ResolveDefaults(request.spec());
+  submission.spec = ResolveDefaults(spec);
   ASSIGN_OR_RETURN(submission.layout, BuildModelLayout(submission.spec.model()));
-  submission.request_id = request.request_id();
+  submission.request_id = request_id;
   return submission;
 }
 
@@ -87,14 +91,60 @@ auto Coordinator::Do(Change change) {
   };
   auto result = locked();
   LogNotices(notices);
+  TellServing();
   return result;
+}
+
+void Coordinator::TellServing() {
+  for (;;) {
+    Serving serving;
+    std::vector<std::shared_ptr<const v1::Assignment>> jobs;
+    {
+      MutexLock lock(&mutex_);
+      if (!serving_changed_ || telling_serving_) return;
+      serving_changed_ = false;
+      telling_serving_ = true;
+      serving = serving_;
+      jobs = control_.ServedJobs();
+    }
+    if (serving != nullptr) {
+      serving(std::move(jobs));
+    } else {
+      for (const auto& job : jobs) {
+        OnServedData(job->plan().job(), job->plan().generation(),
+                     absl::FailedPreconditionError(
+                         "data.served: found true, but this coordinator serves no data; let the "
+                         "workers read it (data.served: false)"));
+      }
+    }
+    MutexLock lock(&mutex_);
+    telling_serving_ = false;
+  }
 }
 
 std::vector<ControlPlane::Notice> Coordinator::Publish() {
   ControlPlane::Changes changes = control_.TakeChanges();
   if (changes.assignments) assignments_changed_.SignalAll();
   if (changes.events) events_changed_.SignalAll();
+  if (changes.served) serving_changed_ = true;
   return std::move(changes.notices);
+}
+
+void Coordinator::SetServing(Serving serving) {
+  {
+    MutexLock lock(&mutex_);
+    serving_ = std::move(serving);
+    serving_changed_ = true;
+  }
+  TellServing();
+}
+
+void Coordinator::OnServedData(uint64_t job, uint64_t generation,
+                               const absl::StatusOr<v1::ReadyReport>& facts) {
+  Do([job, generation, &facts](ControlPlane* control, Moment now) {
+    control->OnServedData(job, generation, facts, now);
+    return 0;
+  });
 }
 
 absl::StatusOr<v1::RegisterResponse> Coordinator::Register(const v1::RegisterRequest& request) {
@@ -146,8 +196,11 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
 }
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
-  ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request));
+  ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
   if (request.validate_only()) {
+    RETURN_IF_ERROR(Do([&submission](ControlPlane* control, Moment now) {
+      return control->Check(submission, now);
+    }));
     v1::Job job;
     *job.mutable_spec() = std::move(submission.spec);
     *job.mutable_layout() = std::move(submission.layout);
@@ -156,6 +209,18 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
   return Do([&submission](ControlPlane* control, Moment now) {
     return control->Submit(std::move(submission), now);
   });
+}
+
+absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) {
+  ASSIGN_OR_RETURN(const JobTable::Submission submission, Validate(request.spec(), ""));
+  return Do(
+      [&submission](ControlPlane* control, Moment now) { return control->Plan(submission, now); });
+}
+
+absl::StatusOr<v1::JobTrace> Coordinator::Trace(absl::string_view id_or_name) const {
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const uint64_t id, control_.jobs().Find(id_or_name));
+  return control_.traces().Get(id);
 }
 
 absl::StatusOr<v1::Job> Coordinator::Get(absl::string_view id_or_name) const {

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,10 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
 
@@ -33,9 +37,14 @@ class Coordinator {
     absl::Duration starting_deadline = absl::Seconds(60);
     // Finished jobs whose weights stay on the servers.
     size_t keep_finished_jobs = 4;
+    // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
+    double link_bytes_per_second = 1.25e9;
     // The longest sleep between two looks at the clock, which need not run with the machine's.
     absl::Duration longest_sleep = absl::Milliseconds(200);
   };
+
+  // Told which jobs' data to send from now on, with their newest assignments.
+  using Serving = std::function<void(std::vector<std::shared_ptr<const v1::Assignment>>)>;
 
   // Some events of one job.
   struct Events {
@@ -46,7 +55,16 @@ class Coordinator {
   // `clock` must outlive the coordinator.
   Coordinator(const Options& options, const Clock* clock);
 
-  // For daemons. `request.address` is complete, "host:port" (servers only).
+  // Who opens and sends the data of jobs with data.served; nobody when empty, then such a job
+  // fails. It is called when the list has changed, by whichever thread changed it, one call at a
+  // time and without the lock, so it may call OnServedData at once.
+  void SetServing(Serving serving);
+  // What was found in the data of a served job, or why it cannot (go on to) be served. Of a job or
+  // generation that is over: nothing.
+  void OnServedData(uint64_t job, uint64_t generation,
+                    const absl::StatusOr<v1::ReadyReport>& facts);
+
+  // For daemons. `request.address` is complete, "host:port".
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   // Waits for news at most as long as the request says, and never longer than a third of the lease.
   absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request);
@@ -55,7 +73,10 @@ class Coordinator {
 
   // For users.
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
+  // What would become of the job, without submitting it.
+  absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request);
   absl::StatusOr<v1::Job> Get(absl::string_view id_or_name) const;
+  absl::StatusOr<v1::JobTrace> Trace(absl::string_view id_or_name) const;
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
   v1::Cluster DescribeCluster() const;
@@ -79,9 +100,11 @@ class Coordinator {
   Moment Now() const { return {clock_.Steady(), clock_.Wall()}; }
 
   // Calls `change(control plane, now)` under the lock, then wakes who waits, then logs what
-  // happened.
+  // happened and tells the one who serves data.
   template <typename Change>
   auto Do(Change change);
+  // Tells the one who serves data as long as there is news; at once when another call does it.
+  void TellServing();
   // Wakes who waits for what changed; returns what is to be logged.
   std::vector<ControlPlane::Notice> Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -91,6 +114,9 @@ class Coordinator {
   mutable CondVar assignments_changed_;
   mutable CondVar events_changed_;
   ControlPlane control_ ABSL_GUARDED_BY(mutex_);
+  Serving serving_ ABSL_GUARDED_BY(mutex_);
+  bool serving_changed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool telling_serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -54,6 +54,7 @@ absl::Status JobShard::AllocatePages(const v1::Assignment& assignment) {
     options.element_count = layout.element_count;
     options.generation = plan.generation();
     options.shares = layout_.shares;
+    options.uses = layout.uses;
     options.decay = layout.decay;
     ASSIGN_OR_RETURN(
         ParameterPage page,
@@ -189,6 +190,7 @@ absl::Status JobShard::AddGradient(const v1::FrameHeader& header, const SlicePay
   key.step = header.step();
   key.span = {header.span_begin(), header.span_end()};
   key.samples = header.samples();
+  key.use = header.use();
   return page->Add(key, elements);
 }
 

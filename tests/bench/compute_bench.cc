@@ -1,5 +1,6 @@
-// How fast the CPU backend computes: matrix products of the shapes that training needs, and a whole
-// forward and backward pass of multi-layer perceptrons beside its matrix products alone.
+// How fast the CPU backend computes: matrix products of the shapes that training needs, the
+// operations of sequence models, and a whole forward and backward pass of multi-layer perceptrons
+// beside its matrix products alone.
 //
 //   bazel run -c opt //tests/bench:compute_bench
 //
@@ -121,6 +122,12 @@ class Product {
   double flops_ = 0;
 };
 
+// Thousands of millions of `work` per second.
+std::string Rate(double work, const Seconds& t) {
+  const double g = work * 1e-9;
+  return absl::StrFormat("%.1f [%.1f..%.1f]", g / t.median, g / t.max, g / t.min);
+}
+
 void PrintProducts(Backend* backend) {
   std::printf("matrix products, GFLOP/s\n");
   std::printf("%5s %12s  %-22s %-22s %-22s\n", "rows", "in x out", "y = x W^T", "dx = dy W",
@@ -133,13 +140,103 @@ void PrintProducts(Backend* backend) {
       for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
         const Product product(backend, pass, rows, in, out);
         const Seconds t = Measure([&] { product.Run(); });
-        const double g = product.flops() * 1e-9;
-        std::printf(
-            " %-22s",
-            absl::StrFormat("%.1f [%.1f..%.1f]", g / t.median, g / t.max, g / t.min).c_str());
+        std::printf(" %-22s", Rate(product.flops(), t).c_str());
       }
       std::printf("\n");
     }
+  }
+}
+
+// Causal attention counts only the products that the mask leaves: 2 forward, 5 backward (the scores
+// are computed again).
+void PrintAttention(Backend* backend) {
+  std::printf("\ncausal attention, GFLOP/s\n");
+  std::printf("%9s %9s %12s  %-22s %-22s\n", "sequences", "positions", "heads x width", "forward",
+              "backward");
+  struct Sizes {
+    int64_t sequences, positions, heads, width;
+  };
+  for (const Sizes& s :
+       {Sizes{8, 64, 4, 32}, Sizes{8, 128, 4, 32}, Sizes{8, 128, 4, 64}, Sizes{8, 256, 8, 32},
+        Sizes{8, 256, 8, 64}, Sizes{8, 250, 3, 20}, Sizes{2, 1024, 8, 64}}) {
+    const int64_t rows = s.sequences * s.positions;
+    const int64_t cols = s.heads * s.width;
+    AttentionShape shape;
+    shape.positions = s.positions;
+    shape.heads = s.heads;
+    const DeviceMatrix qkv(backend, rows, 3 * cols, RandomFloats(rows * 3 * cols, 1));
+    const DeviceMatrix out(backend, rows, cols);
+    const DeviceMatrix log_sum(backend, rows, s.heads);
+    const DeviceMatrix out_gradient(backend, rows, cols, RandomFloats(rows * cols, 2));
+    const DeviceMatrix qkv_gradient(backend, rows, 3 * cols);
+    const auto pairs =
+        static_cast<double>(s.sequences * s.heads * s.positions * (s.positions + 1) / 2);
+    const double product = 2 * pairs * static_cast<double>(s.width);
+    const Seconds forward = Measure(
+        [&] { CheckOk(backend->CausalAttention(shape, qkv.view(), out.view(), log_sum.view())); });
+    const Seconds backward = Measure([&] {
+      CheckOk(backend->CausalAttentionBackward(shape, qkv.view(), out.view(), log_sum.view(),
+                                               out_gradient.view(), qkv_gradient.view()));
+    });
+    std::printf("%9d %9d %12s   %-22s %-22s\n", static_cast<int>(s.sequences),
+                static_cast<int>(s.positions), absl::StrCat(s.heads, "x", s.width).c_str(),
+                Rate(2 * product, forward).c_str(), Rate(5 * product, backward).c_str());
+  }
+}
+
+// Operations bound by memory: bytes read and written once each.
+void PrintMoves(Backend* backend) {
+  std::printf("\nrows of sequence models, GB/s\n");
+  std::printf("%12s  %-20s %-20s %-20s %-20s %-20s %-20s %-20s\n", "rows x width", "add",
+              "rms norm", "its backward", "its gain's", "lookup", "its backward", "rotate");
+  for (const auto& [rows, cols] :
+       std::vector<std::pair<int64_t, int64_t>>{{1024, 128}, {2048, 256}, {2048, 512}}) {
+    constexpr int64_t kVocabulary = 256;
+    const DeviceMatrix x(backend, rows, cols, RandomFloats(rows * cols, 1));
+    const DeviceMatrix dy(backend, rows, cols, RandomFloats(rows * cols, 2));
+    const DeviceMatrix y(backend, rows, cols);
+    const DeviceMatrix gain(backend, 1, cols, RandomFloats(cols, 3));
+    const DeviceMatrix dgain(backend, 1, cols, std::vector<float>(static_cast<size_t>(cols), 0));
+    const DeviceMatrix inverse_rms(backend, rows, 1);
+    std::vector<float> tokens;
+    for (int64_t r = 0; r < rows; ++r) {
+      tokens.push_back(static_cast<float>(r * r % kVocabulary));
+    }
+    const DeviceMatrix tokens_device(backend, rows, 1, tokens);
+    const DeviceMatrix table(backend, kVocabulary, cols, RandomFloats(kVocabulary * cols, 4));
+    const DeviceMatrix qkv(backend, rows, 3 * cols, RandomFloats(rows * 3 * cols, 5));
+    Rotation rotation;
+    rotation.positions = 128;
+    rotation.heads = 4;
+    const double matrix = 4.0 * static_cast<double>(rows * cols);
+    const std::vector<std::pair<double, std::function<absl::Status()>>> operations = {
+        {3 * matrix, [&] { return backend->Add(x.view(), y.view(), y.view()); }},
+        {2 * matrix,
+         [&] {
+           return backend->RmsNorm(x.view(), gain.view(), 1e-5f, y.view(), inverse_rms.view());
+         }},
+        {3 * matrix,
+         [&] {
+           return backend->RmsNormBackward(x.view(), gain.view(), inverse_rms.view(), dy.view(),
+                                           y.view());
+         }},
+        {2 * matrix,
+         [&] {
+           return backend->RmsNormGainGradient(x.view(), inverse_rms.view(), dy.view(), false,
+                                               dgain.view());
+         }},
+        {2 * matrix, [&] { return backend->Lookup(tokens_device.view(), table.view(), y.view()); }},
+        {3 * matrix,
+         [&] { return backend->LookupBackward(tokens_device.view(), dy.view(), table.view()); }},
+        // Queries and keys, in place.
+        {4 * matrix, [&] { return backend->Rotate(rotation, qkv.view(), qkv.view()); }},
+    };
+    std::printf("%12s ", absl::StrCat(rows, "x", cols).c_str());
+    for (const auto& [bytes, operation] : operations) {
+      const Seconds t = Measure([&, &run = operation] { CheckOk(run()); });
+      std::printf(" %-20s", Rate(bytes, t).c_str());
+    }
+    std::printf("\n");
   }
 }
 
@@ -158,8 +255,11 @@ class Perceptron {
     const v1::ModelLayout layout = ValueOf(BuildModelLayout(spec));
     for (int i = 0; i < spec.block_size(); ++i) {
       const v1::SegmentLayout& segment = layout.segment(i);
-      blocks_.push_back(ValueOf(Block::Create(spec.block(i), layout.block(i), &segment, 0)));
-      states_.push_back(ValueOf(blocks_.back()->NewState(backend, static_cast<uint64_t>(rows))));
+      blocks_.push_back(ValueOf(Block::Create(spec, layout, static_cast<uint32_t>(i))));
+      scratches_.push_back(ValueOf(
+          blocks_.back()->NewScratch(backend, static_cast<uint64_t>(rows), BackwardMode::kWhole)));
+      states_.push_back(ValueOf(blocks_.back()->NewState(
+          backend, static_cast<uint64_t>(rows), BackwardMode::kWhole, scratches_.back().get())));
       const auto size = static_cast<int64_t>(segment.element_count());
       weights_.push_back(
           std::make_unique<DeviceMatrix>(backend, 1, size, RandomFloats(size, 7, -0.05f, 0.05f)));
@@ -177,15 +277,18 @@ class Perceptron {
   void Step() {
     ConstMatrix value = x_.view();
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      value = ValueOf(blocks_[i]->Forward(backend_, context_, value, weights_[i]->view().data,
-                                          states_[i].get()));
+      value =
+          ValueOf(blocks_[i]->Forward(backend_, context_, value, WeightsOf(i), states_[i].get()));
     }
     Matrix gradient = output_gradient_->view();
     CheckOk(loss_->Compute(backend_, value, labels_.data(), &gradient).status());
     ConstMatrix back = gradient;
     for (size_t i = blocks_.size(); i-- > 0;) {
-      back = ValueOf(blocks_[i]->Backward(backend_, context_, back, weights_[i]->view().data, true,
-                                          i > 0, gradients_[i]->view().data, states_[i].get()));
+      BlockGradients gradients;
+      gradients.own = gradients_[i]->view().data;
+      gradients.accumulate = true;
+      back = ValueOf(blocks_[i]->Backward(backend_, context_, back, WeightsOf(i), i > 0, gradients,
+                                          states_[i].get()));
     }
   }
 
@@ -204,6 +307,11 @@ class Perceptron {
   }
 
  private:
+  BlockWeights WeightsOf(size_t block) const {
+    BlockWeights weights;
+    weights.own = weights_[block]->view().data;
+    return weights;
+  }
   std::vector<float> Input() const { return RandomFloats(rows_ * widths_[0], 5); }
 
   Backend* backend_;
@@ -212,6 +320,7 @@ class Perceptron {
   PassContext context_;
   DeviceMatrix x_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<BlockScratch>> scratches_;
   std::vector<std::unique_ptr<BlockState>> states_;
   std::vector<std::unique_ptr<DeviceMatrix>> weights_;
   std::vector<std::unique_ptr<DeviceMatrix>> gradients_;
@@ -244,6 +353,8 @@ void PrintSteps(Backend* backend) {
 void Main() {
   const std::unique_ptr<Backend> backend = ValueOf(CreateBackend("cpu"));
   PrintProducts(backend.get());
+  PrintAttention(backend.get());
+  PrintMoves(backend.get());
   PrintSteps(backend.get());
 }
 

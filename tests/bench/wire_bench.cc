@@ -145,7 +145,7 @@ class SangamWorker {
     for (; step_ < end; ++step_) {
       for (uint32_t s = 0; s < gradients_.size(); ++s) {
         receiver_.WaitFor(s, step_ + 1);
-        SANGAM_CHECK(link_->PushGradient(step_, s, {0, 1}, 100, gradients_[s]).ok());
+        SANGAM_CHECK(link_->PushGradient(step_, s, 0, {0, 1}, 100, gradients_[s]).ok());
       }
     }
     for (uint32_t s = 0; s < gradients_.size(); ++s) receiver_.WaitFor(s, step_ + 1);

@@ -75,12 +75,13 @@ void Cluster::StartServer(const std::string& name) {
         &ignored);
 }
 
-void Cluster::StartWorker(const std::string& name) {
+void Cluster::StartWorker(const std::string& name, const std::vector<std::string>& flags) {
+  std::vector<std::string> argv = {WorkerBinary(), absl::StrCat("--coordinator=", address_),
+                                   absl::StrCat("--name=", name),
+                                   absl::StrCat("--data_root=", options_.data_root), "--threads=1"};
+  argv.insert(argv.end(), flags.begin(), flags.end());
   std::string ignored;
-  Start(name,
-        {WorkerBinary(), absl::StrCat("--coordinator=", address_), absl::StrCat("--name=", name),
-         absl::StrCat("--data_root=", options_.data_root), "--threads=1"},
-        &ignored);
+  Start(name, argv, &ignored);
 }
 
 Subprocess& Cluster::daemon(const std::string& name) {

@@ -50,7 +50,7 @@ class Cluster {
   void StartCoordinator(const std::string& role);
   // More daemons, which know the coordinator.
   void StartServer(const std::string& name);
-  void StartWorker(const std::string& name);
+  void StartWorker(const std::string& name, const std::vector<std::string>& flags = {});
 
   // The daemon of that name ("coordinator" for the first).
   Subprocess& daemon(const std::string& name);

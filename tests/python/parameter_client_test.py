@@ -62,7 +62,7 @@ class Client:
         return self.tensor.TensorFrame(header=header, payload=payload)
 
     def hello(self, **changes):
-        fields = dict(protocol_version=1, schema_hash=SCHEMA, worker="w0", incarnation=100)
+        fields = dict(protocol_version=2, schema_hash=SCHEMA, worker="w0", incarnation=100)
         fields.update(changes)
         return self.frame(self.tensor.FRAME_KIND_HELLO, self.tensor.StreamHello(**fields).SerializeToString())
 
@@ -141,7 +141,7 @@ def test_bad_frames_are_refused(client):
     cases = [
         ("no hello", [client.subscribe(0, 25)], code.INVALID_ARGUMENT),
         ("hello twice", [client.hello(), client.hello()], code.INVALID_ARGUMENT),
-        ("other protocol", [client.hello(protocol_version=2)], code.FAILED_PRECONDITION),
+        ("other protocol", [client.hello(protocol_version=3)], code.FAILED_PRECONDITION),
         ("other schema", [client.hello(schema_hash=1)], code.FAILED_PRECONDITION),
         ("stale process", [client.hello(incarnation=99)], code.ABORTED),
         ("old generation", [client.hello(), client.gradient(**good, generation=0)], code.ABORTED),

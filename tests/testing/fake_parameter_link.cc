@@ -50,21 +50,23 @@ class FakeParameterLink : public ParameterLink {
       : server_(server), worker_(worker) {}
   ~FakeParameterLink() override { Close(absl::ZeroDuration()).IgnoreError(); }
 
-  absl::Status Start(const std::vector<uint32_t>&, uint64_t, WeightsReceiver* receiver) override {
+  absl::Status Start(const std::vector<uint32_t>& segments, uint64_t,
+                     WeightsReceiver* receiver) override {
+    segments_ = segments;
     receiver_ = receiver;
     thread_ = std::thread([this] { Work(); });
     server_->Attach(this);
     return absl::OkStatus();
   }
 
-  absl::Status PushGradient(uint64_t step, uint32_t segment, ShareSpan span, uint64_t samples,
-                            const FloatBuffer& sum) override {
+  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                            uint64_t samples, const FloatBuffer& sum) override {
     {
       MutexLock lock(&mutex_);
       if (closed_ || !failure_.ok()) return absl::FailedPreconditionError("the link has ended");
       unanswered_.push_back({step, segment, sum});
     }
-    return server_->Add({worker_, step, segment, span, samples}, sum);
+    return server_->Add({worker_, step, segment, span, samples, use}, sum);
   }
 
   absl::Status Close(absl::Duration) override {
@@ -78,6 +80,10 @@ class FakeParameterLink : public ParameterLink {
     return absl::OkStatus();
   }
 
+  // Only what the link was started for is delivered.
+  bool Subscribes(uint32_t segment) const {
+    return std::find(segments_.begin(), segments_.end(), segment) != segments_.end();
+  }
   void Deliver(const v1::FrameHeader& header, SlicePayload elements) {
     MutexLock lock(&mutex_);
     queue_.push_back({header, std::move(elements)});
@@ -142,6 +148,7 @@ class FakeParameterLink : public ParameterLink {
 
   FakeParameterServer* const server_;
   const uint32_t worker_;
+  std::vector<uint32_t> segments_;  // does not change after Start
   WeightsReceiver* receiver_ = nullptr;
   std::thread thread_;
   Mutex mutex_;
@@ -173,7 +180,8 @@ FakeParameterServer::FakeParameterServer(const v1::JobSpec& spec, const v1::Plan
       page.weights.resize(range.element_count);
       FillInitialWeights(plan.layout().segment(static_cast<int>(s)), spec.seed(),
                          range.first_element, range.element_count, page.weights.data());
-      page.tree = std::make_unique<SpanTree<Gradient, AddRight>>(plan.shares(), AddRight());
+      const int uses = std::max(1, plan.layout().segment(static_cast<int>(s)).use_size());
+      for (int use = 0; use < uses; ++use) page.trees.emplace_back(plan.shares(), AddRight());
       pages_.back().push_back(std::move(page));
     }
   }
@@ -231,6 +239,7 @@ void FakeParameterServer::Detach(FakeParameterLink* link) {
 
 void FakeParameterServer::Send(const Page& page, FakeParameterLink* link) {
   if (hold_back_.has_value() && page.step >= *hold_back_) return;
+  if (!link->Subscribes(page.range.segment)) return;
   v1::FrameHeader header;
   header.set_job(plan_.job());
   header.set_generation(plan_.generation());
@@ -259,25 +268,40 @@ absl::Status FakeParameterServer::Add(const Push& push, const FloatBuffer& sum) 
       return absl::FailedPreconditionError(
           absl::StrCat("a gradient of step ", push.step, " for a page at step ", page.step));
     }
+    if (push.use >= page.trees.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("use ", push.use, " of a segment that has ", page.trees.size()));
+    }
     const float* first = sum.data() + page.range.first_element;
     Gradient gradient{{first, first + page.range.element_count}, push.samples};
-    ASSIGN_OR_RETURN(const auto result, page.tree->Add(push.span, std::move(gradient)));
+    ASSIGN_OR_RETURN(const auto result, page.trees[push.use].Add(push.span, std::move(gradient)));
     if (result != SpanTree<Gradient, AddRight>::Result::kAdded) {
       return absl::AlreadyExistsError("a span came twice");
     }
-    const std::optional<Gradient> root = page.tree->TakeRoot();
-    if (root.has_value()) Update(&page, *root);
+    RETURN_IF_ERROR(UpdateIfComplete(&page));
   }
   return absl::OkStatus();
 }
 
-void FakeParameterServer::Update(Page* page, const Gradient& gradient) {
+absl::Status FakeParameterServer::UpdateIfComplete(Page* page) {
+  for (const auto& tree : page->trees) {
+    if (!tree.Covers({0, tree.shares()})) return absl::OkStatus();
+  }
+  Gradient total = *page->trees[0].TakeRoot();
+  for (size_t use = 1; use < page->trees.size(); ++use) {
+    const Gradient other = *page->trees[use].TakeRoot();
+    if (other.samples != total.samples) {
+      return absl::InvalidArgumentError("uses of one segment differ in samples");
+    }
+    for (size_t e = 0; e < total.sum.size(); ++e) total.sum[e] += other.sum[e];
+  }
   for (size_t e = 0; e < page->weights.size(); ++e) {
-    page->weights[e] -= spec_.optimizer().learning_rate() *
-                        (gradient.sum[e] / static_cast<float>(gradient.samples));
+    page->weights[e] -=
+        spec_.optimizer().learning_rate() * (total.sum[e] / static_cast<float>(total.samples));
   }
   ++page->step;
   for (FakeParameterLink* link : links_) Send(*page, link);
+  return absl::OkStatus();
 }
 
 bool FakeParameterServer::AwaitPushOf(uint64_t step) {

@@ -23,8 +23,8 @@ namespace sangam::testing {
 class FakeParameterLink;
 
 // A parameter server without a network: plain code in one process, for any number of workers. Sums
-// by the span tree, takes SGD steps page by page and answers every subscriber with the new weights,
-// each link on a thread of its own. Refuses what a real server refuses. Thread-safe.
+// by the span tree of each use, takes SGD steps page by page and answers every subscriber with the
+// new weights, each link on a thread of its own. Refuses what a real server refuses. Thread-safe.
 class FakeParameterServer {
  public:
   // One call of PushGradient.
@@ -34,6 +34,7 @@ class FakeParameterServer {
     uint32_t segment = 0;
     ShareSpan span;
     uint64_t samples = 0;
+    uint32_t use = 0;
   };
 
   // REQUIRES: the job's optimizer is SGD; the plan is sound.
@@ -71,7 +72,7 @@ class FakeParameterServer {
     PageRange range;
     uint64_t step = 0;
     std::vector<float> weights;
-    std::unique_ptr<SpanTree<Gradient, AddRight>> tree;
+    std::vector<SpanTree<Gradient, AddRight>> trees;  // by use
   };
 
   absl::Status Add(const Push& push, const FloatBuffer& sum);
@@ -79,7 +80,8 @@ class FakeParameterServer {
   void Attach(FakeParameterLink* link);
   void Detach(FakeParameterLink* link);
   void Send(const Page& page, FakeParameterLink* link) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Update(Page* page, const Gradient& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes the step when the gradients of all uses are complete.
+  absl::Status UpdateIfComplete(Page* page) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const v1::JobSpec spec_;
   const v1::Plan plan_;

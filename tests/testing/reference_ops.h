@@ -56,6 +56,34 @@ struct ReferenceLoss {
 ReferenceLoss SoftmaxCrossEntropy(const Values& logits, const std::vector<uint32_t>& labels,
                                   size_t classes);
 
+// Rows of `cols` numbers, each divided by the root of its mean square (plus epsilon) and scaled by
+// `gain`.
+struct RmsNormValues {
+  Values y, inverse_rms;
+};
+RmsNormValues RmsNorm(size_t cols, const Values& x, const Values& gain, double epsilon);
+
+struct RmsNormGradients {
+  Values x, gain;
+};
+RmsNormGradients RmsNormBackward(size_t cols, const Values& x, const Values& gain, double epsilon,
+                                 const Values& dy);
+
+// Sequences of queries, keys and values: x is [sequences * positions, 3, heads, head_width].
+struct SequenceShape {
+  size_t sequences, positions, heads, head_width;
+};
+
+// Rotary positions on queries and keys; `direction` is 1, or -1 for the way back.
+Values Rotate(const SequenceShape& shape, double base, double direction, const Values& x);
+
+struct AttentionValues {
+  Values y;        // [sequences * positions, heads, head_width]
+  Values log_sum;  // [sequences * positions, heads]
+};
+AttentionValues CausalAttention(const SequenceShape& shape, const Values& x);
+Values CausalAttentionBackward(const SequenceShape& shape, const Values& x, const Values& dy);
+
 // Gradient of `function` at `x` by central differences, element by element.
 Values NumericalGradient(const std::function<double(const Values&)>& function, const Values& x);
 

@@ -84,6 +84,62 @@ TEST(ReferenceOpsTest, SoftmaxCrossEntropyGradientIsTheDerivative) {
   EXPECT_NEAR(SoftmaxCrossEntropy({0, 0, 0, 0}, {3}, 4).loss, std::log(4.0), 1e-12);
 }
 
+TEST(ReferenceOpsTest, RmsNormByHand) {
+  // Mean squares 12.5 and 2.5.
+  const RmsNormValues values = RmsNorm(2, {3, 4, 1, 2}, {1, 10}, 3.5);
+  ExpectNear(values.inverse_rms, {0.25, 1 / std::sqrt(6.0)});
+  ExpectNear(values.y, {0.75, 10, 1 / std::sqrt(6.0), 20 / std::sqrt(6.0)});
+}
+
+TEST(ReferenceOpsTest, RmsNormBackwardIsTheDerivative) {
+  const Values x = Ramp(12, -1.2, 0.31);
+  const Values gain = Ramp(4, 0.5, 0.4);
+  const Values dy = Ramp(12, 1, -0.17);
+  const RmsNormGradients gradients = RmsNormBackward(4, x, gain, 0.01, dy);
+  ExpectNear(gradients.x,
+             NumericalGradient(
+                 [&](const Values& at) { return Dot(RmsNorm(4, at, gain, 0.01).y, dy); }, x));
+  ExpectNear(gradients.gain,
+             NumericalGradient([&](const Values& at) { return Dot(RmsNorm(4, x, at, 0.01).y, dy); },
+                               gain));
+}
+
+TEST(ReferenceOpsTest, RotateByHand) {
+  // Two positions, one head of width 4, base 16: angles t and t / 4.
+  Values x(2 * 12, 0.0);
+  for (size_t i = 0; i < x.size(); i += 2) x[i] = 1;
+  const Values y = Rotate({1, 2, 1, 4}, 16, 1, x);
+  const Values turned = {std::cos(1), std::sin(1), std::cos(0.25), std::sin(0.25)};
+  ExpectNear({y.begin(), y.begin() + 12}, {x.begin(), x.begin() + 12});
+  ExpectNear({y.begin() + 12, y.begin() + 16}, turned);
+  ExpectNear({y.begin() + 16, y.begin() + 20}, turned);
+  ExpectNear({y.begin() + 20, y.end()}, {1, 0, 1, 0});
+  ExpectNear(Rotate({1, 2, 1, 4}, 16, -1, y), x);
+}
+
+TEST(ReferenceOpsTest, CausalAttentionByHand) {
+  // Equal scores: means of the values so far, and the logarithm of their number.
+  const Values x = {0, 1, 5, 0, 1, 7, 0, 1, 9};
+  const AttentionValues values = CausalAttention({1, 3, 1, 1}, x);
+  ExpectNear(values.y, {5, 6, 7});
+  ExpectNear(values.log_sum, {0, std::log(2.0), std::log(3.0)});
+  // Scores 2 and 4 of width 4: exp(1) and exp(2).
+  const AttentionValues two = CausalAttention(
+      {1, 2, 1, 4}, {9, 9, 9, 9, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 0, 1, 0, 0});
+  const double part = 1 / (1 + std::exp(1.0));
+  ExpectNear({two.y.begin() + 4, two.y.end()}, {part, 1 - part, 0, 0});
+}
+
+TEST(ReferenceOpsTest, CausalAttentionBackwardIsTheDerivative) {
+  const SequenceShape shape = {2, 3, 2, 2};
+  Values x = Ramp(2 * 3 * 3 * 4, -1.1, 0.07);
+  for (size_t i = 0; i < x.size(); i += 3) x[i] = -0.6 * x[i];
+  const Values dy = Ramp(2 * 3 * 4, 1, -0.13);
+  ExpectNear(CausalAttentionBackward(shape, x, dy),
+             NumericalGradient(
+                 [&](const Values& at) { return Dot(CausalAttention(shape, at).y, dy); }, x));
+}
+
 TEST(ReferenceOpsTest, DropoutFactorsAreZeroOrTheScale) {
   const Values factors = DropoutFactors({7, 3, 1, 40}, 0.25, 100, 100);
   size_t kept = 0;

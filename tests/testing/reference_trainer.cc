@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/philox.h"
+#include "common/data/sampler.h"
 #include "common/model/initializer.h"
 #include "common/model/job_check.h"
 #include "common/model/model_layout.h"
@@ -16,7 +18,6 @@
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "tests/testing/idx_files.h"
-#include "worker/data/sampler.h"
 
 namespace sangam::testing {
 namespace {
@@ -134,10 +135,11 @@ class Network {
         for (size_t e = 0; training && e < y.size(); ++e) y[e] *= Keep(layer, step, position, e);
         return y;
       case v1::LayerSpec::kFlatten:
-      case v1::LayerSpec::KIND_NOT_SET:
         return y;
+      default:
+        break;
     }
-    return y;
+    SANGAM_CHECK(false);  // The reference knows layers of single vectors only.
   }
 
   Vector Back(const Layer& layer, const Vector& x, const Vector& dy, uint64_t step,
@@ -174,10 +176,11 @@ class Network {
         for (size_t e = 0; e < dx.size(); ++e) dx[e] = dy[e] * Keep(layer, step, position, e);
         return dx;
       case v1::LayerSpec::kFlatten:
-      case v1::LayerSpec::KIND_NOT_SET:
         return dx;
+      default:
+        break;
     }
-    return dx;
+    SANGAM_CHECK(false);
   }
 
   void UpdateElement(Parameter& p, size_t i, double g, double t) const {

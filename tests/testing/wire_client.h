@@ -49,7 +49,7 @@ std::shared_ptr<grpc::Channel> WireChannel(const std::string& address);
 v1::TensorFrame HelloFrame(const v1::Plan& plan, uint32_t source = 0);
 // For the whole segment.
 v1::TensorFrame SubscribeFrame(const v1::Plan& plan, uint32_t segment, uint64_t step);
-// For one page and all shares; `elements` are the page's.
+// For one page, all shares and the only use; `elements` are the page's.
 v1::TensorFrame GradientFrame(const v1::Plan& plan, uint32_t segment, uint64_t first_element,
                               uint64_t step, const std::vector<float>& elements);
 

@@ -42,6 +42,10 @@ v1::Assignment MakeAssignment(const WireJob& job) {
     v1::SegmentLayout& segment = *plan.mutable_layout()->add_segment();
     segment.set_block(static_cast<uint32_t>(s));
     segment.set_element_count(job.segments[s]);
+    segment.add_use(static_cast<uint32_t>(s));
+    for (uint32_t use = 1; s < job.uses.size() && use < job.uses[s]; ++use) {
+      segment.add_use(static_cast<uint32_t>(job.segments.size()) + use);
+    }
     v1::ParameterLayout& parameter = *segment.add_parameter();
     parameter.set_name(absl::StrCat("block", s, ".0.weight"));
     parameter.add_shape(job.segments[s]);

@@ -16,6 +16,8 @@ struct WireJob {
   uint64_t generation = 1;
   // Elements of each segment.
   std::vector<uint64_t> segments = {100};
+  // Uses of each segment: of its own block, and of blocks that only use it; none listed: one.
+  std::vector<uint32_t> uses = {};
   uint64_t page_elements = 64;
   uint32_t shares = 1;
   uint32_t workers = 1;

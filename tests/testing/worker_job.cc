@@ -23,15 +23,29 @@ constexpr int kClasses = 5;
 constexpr int kSide = 6;
 constexpr uint64_t kPageElements = 100;
 
+std::string Blocks(const WorkerJob& job) {
+  const std::string dropout = absl::StrCat(" layer { dropout { rate: ", job.dropout, " } }");
+  const std::string flat = "  block { name: \"flat\" layer { flatten {} } }\n";
+  const std::string out = "  block { name: \"out\" layer { linear { out_features: 5 } } }\n";
+  if (!job.deep) {
+    return absl::StrCat(
+        flat, "  block { name: \"hidden\" layer { linear { out_features: 12 } } layer { relu {} }",
+        dropout, " }\n  block { name: \"middle\" layer { linear { out_features: 9 } } ",
+        "layer { gelu {} } }\n  block { name: \"bend\" layer { tanh {} } }\n", out);
+  }
+  std::string text = flat;
+  for (int b = 1; b < 9; ++b) {
+    absl::StrAppend(&text, "  block { name: \"b", b, "\" layer { linear { out_features: 12 } } ",
+                    "layer { ", b % 2 == 0 ? "gelu" : "relu", " {} }", dropout,
+                    b == 3 ? " recompute: true" : "", b == 6 ? " add_output_of: \"b2\"" : "",
+                    b == 4 || b == 7 ? " add_output_of: \"b1\"" : "", " }\n");
+  }
+  return text + out;
+}
+
 std::string JobText(const WorkerJob& job) {
   return absl::StrCat(
-      "name: \"small\" seed: 11\n", "model {\n  input_shape: [1, 6, 6]\n",
-      "  block { name: \"flat\" layer { flatten {} } }\n",
-      "  block { name: \"hidden\" layer { linear { out_features: 12 } } layer { relu {} }\n",
-      "          layer { dropout { rate: ", job.dropout, " } } }\n",
-      "  block { name: \"middle\" layer { linear { out_features: 9 } } layer { gelu {} } }\n",
-      "  block { name: \"bend\" layer { tanh {} } }\n",
-      "  block { name: \"out\" layer { linear { out_features: 5 } } }\n}\n",
+      "name: \"small\" seed: 11\n", "model {\n  input_shape: [1, 6, 6]\n", Blocks(job), "}\n",
       "loss { softmax_cross_entropy {} }\n",
       "data { idx { train_images: \"train-images\" train_labels: \"train-labels\" ",
       "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.4 stddev: 0.3 }\n",
@@ -69,7 +83,17 @@ v1::Assignment MakeAssignment(const WorkerJob& job, v1::Assignment::Phase phase)
   SANGAM_CHECK(layout.ok());
   *plan->mutable_layout() = *layout;
   plan->set_schema_hash(SchemaHash(assignment.spec(), *layout));
-  plan->add_stage()->set_block_count(static_cast<uint32_t>(layout->block_size()));
+  plan->set_ranks(job.ranks);
+  plan->set_schedule(job.schedule);
+  plan->set_credits(job.credits);
+  plan->set_lanes(job.lanes);
+  for (uint32_t i = 0; i < job.ranks * job.chunks; ++i) {
+    const IndexRange part =
+        EvenPart(static_cast<uint64_t>(layout->block_size()), job.ranks * job.chunks, i);
+    v1::StagePlan* stage = plan->add_stage();
+    stage->set_first_block(static_cast<uint32_t>(part.begin));
+    stage->set_block_count(static_cast<uint32_t>(part.size()));
+  }
   for (uint32_t s = 0; s < 2; ++s) {
     v1::ServerPlan* server = plan->add_server();
     server->set_name(absl::StrCat("s", s));
@@ -82,24 +106,31 @@ v1::Assignment MakeAssignment(const WorkerJob& job, v1::Assignment::Phase phase)
     const uint64_t count = NumPages(segment.element_count(), kPageElements);
     for (uint64_t p = 0; p < count; ++p) pages->add_server(turn++ % 2);
   }
+  const uint32_t pipelines = job.workers / job.ranks;
   for (uint32_t w = 0; w < job.workers; ++w) {
-    const IndexRange part = EvenPart(job.shares, job.workers, w);
+    const uint32_t pipeline = w / job.ranks;
+    const IndexRange part = EvenPart(job.shares, pipelines, pipeline);
     v1::WorkerPlan* worker = plan->add_worker();
     worker->set_name(absl::StrCat("w", w));
     worker->set_incarnation(1);
+    worker->set_rank(w % job.ranks);
+    worker->set_address(absl::StrCat("127.0.0.1:", 8080 + w));
     worker->mutable_shares()->set_begin(static_cast<uint32_t>(part.begin));
     worker->mutable_shares()->set_end(static_cast<uint32_t>(part.end));
   }
   uint32_t part = 0;
-  const uint32_t parts = std::min(job.workers, job.shares);
+  const uint32_t parts = std::min(pipelines, job.shares);
   for (v1::WorkerPlan& worker : *plan->mutable_worker()) {
     if (worker.shares().begin() == worker.shares().end()) continue;
-    worker.set_evaluation_part(part++);
+    worker.set_evaluation_part(part);
     worker.set_evaluation_parts(parts);
+    if (worker.rank() + 1 == job.ranks) ++part;
   }
   if (phase == v1::Assignment::RUN) {
     assignment.set_steps_per_epoch(job.steps_per_epoch());
     assignment.set_steps_total(uint64_t{job.epochs} * job.steps_per_epoch());
+    assignment.set_train_samples(job.train_samples);
+    assignment.set_test_samples(job.test_samples);
   }
   return assignment;
 }

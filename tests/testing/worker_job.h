@@ -11,10 +11,17 @@ namespace sangam::testing {
 
 // A small job over 6 x 6 images of 5 classes: blocks with and without parameters, of several pages.
 struct WorkerJob {
+  // Twice as many blocks, with a skip connection and one that recomputes.
+  bool deep = false;
   uint32_t batch = 20;
   uint32_t micro_batches = 8;
   uint32_t shares = 8;
   uint32_t workers = 1;
+  uint32_t ranks = 1;   // workers of one pipeline
+  uint32_t chunks = 1;  // stages on each of them
+  v1::Schedule schedule = v1::ONE_F_ONE_B;
+  uint32_t credits = 2;
+  uint32_t lanes = 0;  // of each worker of a pipeline
   uint32_t train_samples = 70;  // the last of four batches has 10
   uint32_t test_samples = 23;
   uint32_t epochs = 2;
@@ -31,7 +38,7 @@ struct WorkerJob {
 void WriteData(const WorkerJob& job, const std::string& folder);
 
 // The assignment as the coordinator would make it; workers are called "w0", "w1", ..., all of
-// incarnation 1, and there are two servers.
+// incarnation 1, the ones of a pipeline in a row, and there are two servers.
 v1::Assignment MakeAssignment(const WorkerJob& job, v1::Assignment::Phase phase);
 
 }  // namespace sangam::testing

@@ -117,6 +117,9 @@ class Backend {
 
   absl::Status Fill(float value, Matrix out);
 
+  // out = in, within the backend's memory.
+  absl::Status Copy(ConstMatrix in, Matrix out);
+
   absl::Status Gemm(const GemmArguments& arguments);
 
   // out[0, j] = sum over i of in[i, j], or += when `accumulate`; out: [1, in.cols].
@@ -203,6 +206,7 @@ class Backend {
   virtual absl::Status DoUpload(const float* host, Matrix to) = 0;
   virtual absl::Status DoDownload(ConstMatrix from, float* host) = 0;
   virtual absl::Status DoFill(float value, Matrix out) = 0;
+  virtual absl::Status DoCopy(ConstMatrix in, Matrix out) = 0;
   virtual absl::Status DoGemm(const GemmArguments& arguments) = 0;
   virtual absl::Status DoSumRows(ConstMatrix in, bool accumulate, Matrix out) = 0;
   virtual absl::Status DoActivate(Activation activation, ConstMatrix in, Matrix out) = 0;

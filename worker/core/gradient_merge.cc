@@ -15,15 +15,6 @@
 #include "common/plan/span.h"
 
 namespace sangam {
-namespace {
-
-uint32_t CeilLog2(uint32_t value) {
-  uint32_t levels = 0;
-  while ((uint64_t{1} << levels) < value) ++levels;
-  return levels;
-}
-
-}  // namespace
 
 absl::StatusOr<GradientSum> GradientMerge::AddRight::operator()(GradientSum left,
                                                                 const GradientSum& right) const {
@@ -73,10 +64,6 @@ absl::StatusOr<std::optional<GradientMerge::Finished>> GradientMerge::Add(uint32
   std::optional<GradientSum> sum = tree_.Take(*maximal);
   if (!sum.has_value()) return std::nullopt;
   return Finished{*maximal, *std::move(sum), last};
-}
-
-size_t GradientMerge::MaxNodes(ShareSpan worker_shares, uint32_t shares, uint32_t lanes) {
-  return std::min<size_t>(worker_shares.size(), size_t{lanes} * (2 * CeilLog2(shares) + 1));
 }
 
 }  // namespace sangam

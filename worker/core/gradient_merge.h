@@ -13,14 +13,15 @@
 
 namespace sangam {
 
-// Sum of the gradients of `samples` samples with respect to one block's weights.
+// Sum of the gradients of `samples` loss terms with respect to one block's parameters.
 struct GradientSum {
   FloatBuffer values;
   uint64_t samples = 0;
 };
 
-// Merges the gradients of one block for the shares that one worker computes, in the fixed order of
-// the job's span tree, and gives out the largest sums that the worker can make alone.
+// Merges the gradients of one use of a segment for the shares that one worker computes, in the
+// fixed order of the job's span tree, and gives out the largest sums that the worker can make
+// alone.
 //
 // Pure and not thread-safe. Once all of the worker's shares have been added, the next step begins
 // by itself.
@@ -43,10 +44,6 @@ class GradientMerge {
   // Errors: InvalidArgument  the share is not the worker's, or the lengths of two gradients differ
   //         AlreadyExists    the share was added in this step
   absl::StatusOr<std::optional<Finished>> Add(uint32_t share, GradientSum gradient);
-
-  // Most gradients that can be here at once when `lanes` lanes each go through a run of consecutive
-  // shares: every run leaves at most one node for each level of the tree, on either side.
-  static size_t MaxNodes(ShareSpan worker_shares, uint32_t shares, uint32_t lanes);
 
  private:
   // Adds the right sum to the left one, element by element.

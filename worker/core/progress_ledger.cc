@@ -43,4 +43,30 @@ std::optional<v1::EvaluationReport> ProgressLedger::AddScores(
   return report;
 }
 
+std::optional<v1::TraceReport> ProgressLedger::AddTrace(uint64_t step,
+                                                        std::vector<v1::TraceEvent> events) {
+  Trace& entry = traces_[step];
+  entry.report.set_step(step);
+  for (v1::TraceEvent& event : events) *entry.report.add_event() = std::move(event);
+  if (++entry.lanes_done < lanes_) return std::nullopt;
+  v1::TraceReport report = std::move(entry.report);
+  traces_.erase(step);
+  return report;
+}
+
+std::optional<v1::BlockTimesReport> ProgressLedger::AddTimes(
+    const std::vector<v1::BlockTime>& times) {
+  for (const v1::BlockTime& time : times) {
+    v1::BlockTime& sum = times_[time.block()];
+    sum.set_block(time.block());
+    sum.set_forward_seconds(sum.forward_seconds() + time.forward_seconds());
+    sum.set_backward_seconds(sum.backward_seconds() + time.backward_seconds());
+    sum.set_samples(sum.samples() + time.samples());
+  }
+  if (++lanes_timed_ < lanes_) return std::nullopt;
+  v1::BlockTimesReport report;
+  for (const auto& [block, time] : times_) *report.add_block() = time;
+  return report;
+}
+
 }  // namespace sangam

@@ -29,6 +29,12 @@ class ProgressLedger {
   std::optional<v1::EvaluationReport> AddScores(uint64_t step,
                                                 const std::vector<v1::EvaluationChunk>& chunks);
 
+  // What a lane did in `step`. Returns the worker's report, lane after lane, with the last lane.
+  std::optional<v1::TraceReport> AddTrace(uint64_t step, std::vector<v1::TraceEvent> events);
+
+  // A lane is through: the times of its blocks. Returns the sums over all lanes with the last one.
+  std::optional<v1::BlockTimesReport> AddTimes(const std::vector<v1::BlockTime>& times);
+
  private:
   struct Step {
     v1::StepReport report;
@@ -38,12 +44,19 @@ class ProgressLedger {
     std::map<uint32_t, v1::EvaluationChunk> chunks;
     uint32_t lanes_done = 0;
   };
+  struct Trace {
+    v1::TraceReport report;
+    uint32_t lanes_done = 0;
+  };
 
   const ShareSpan worker_shares_;
   const uint32_t lanes_;
   const uint32_t evaluation_chunks_;  // of the whole test set
   std::map<uint64_t, Step> steps_;
   std::map<uint64_t, Evaluation> evaluations_;
+  std::map<uint64_t, Trace> traces_;
+  std::map<uint32_t, v1::BlockTime> times_;  // by block
+  uint32_t lanes_timed_ = 0;
 };
 
 }  // namespace sangam

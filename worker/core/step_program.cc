@@ -10,53 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/plan/batch_cut.h"
+#include "common/plan/pipeline_layout.h"
+#include "common/plan/schedule.h"
 #include "proto/plan.pb.h"
 #include "worker/core/instruction.h"
+#include "worker/core/lane_program.h"
 
 namespace sangam {
 namespace {
-
-// The blocks of the worker's stage, as the lists need them.
-struct StageBlocks {
-  uint32_t first = 0;
-  uint32_t end = 0;
-  // Lowest block of the stage with parameters: no gradient is needed below it. `end` when none has.
-  uint32_t first_trained = 0;
-  std::vector<bool> has_weights;  // by block
-};
-
-absl::StatusOr<StageBlocks> FindStage(const v1::Plan& plan, const v1::WorkerPlan& worker) {
-  if (plan.stage_size() != 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("plan.stage: found ", plan.stage_size(),
-                     " stages, this worker computes whole models only"));
-  }
-  if (worker.stage() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("stage of worker \"", worker.name(),
-                                                   "\": found ", worker.stage(), ", expected 0"));
-  }
-  const v1::StagePlan& stage = plan.stage(0);
-  const uint32_t blocks = static_cast<uint32_t>(plan.layout().block_size());
-  if (stage.first_block() != 0 || stage.block_count() != blocks || blocks == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan.stage[0]: found blocks from ", stage.first_block(), ", ", stage.block_count(),
-        " of them, expected all ", blocks, " blocks of the model"));
-  }
-  StageBlocks found;
-  found.end = blocks;
-  found.first_trained = blocks;
-  for (uint32_t b = blocks; b-- > 0;) {
-    if (plan.layout().block(b).segment() >= 0) found.first_trained = b;
-  }
-  for (const v1::BlockLayout& block : plan.layout().block()) {
-    found.has_weights.push_back(block.segment() >= 0);
-  }
-  if (found.first_trained == blocks) {
-    return absl::InvalidArgumentError(
-        "plan.layout: no block has parameters, nothing can be trained");
-  }
-  return found;
-}
 
 absl::StatusOr<const v1::WorkerPlan*> FindWorker(const v1::Plan& plan, uint32_t worker) {
   if (worker >= static_cast<uint32_t>(plan.worker_size())) {
@@ -77,43 +38,40 @@ absl::StatusOr<const v1::WorkerPlan*> FindWorker(const v1::Plan& plan, uint32_t 
   return &found;
 }
 
-// Appends one micro-batch's way up: what training and evaluation have in common.
-void AppendForward(const StageBlocks& stage, uint32_t index, bool first_of_round,
-                   std::vector<Instruction>* list) {
-  list->push_back({Op::kLoadBatch, 0, index});
-  for (uint32_t b = stage.first; b < stage.end; ++b) {
-    if (first_of_round && stage.has_weights[b]) list->push_back({Op::kAwaitWeights, b});
-    list->push_back({Op::kForward, b});
+absl::Status CheckTrained(const v1::Plan& plan) {
+  for (const v1::BlockLayout& block : plan.layout().block()) {
+    if (block.segment() >= 0) return absl::OkStatus();
   }
+  return absl::InvalidArgumentError("plan.layout: no block has parameters, nothing can be trained");
 }
 
-std::vector<Instruction> TrainLane(const StageBlocks& stage, const BatchCut& cut,
-                                   IndexRange shares) {
-  std::vector<Instruction> list;
-  for (uint64_t s = shares.begin; s < shares.end; ++s) {
-    const uint32_t share = static_cast<uint32_t>(s);
-    const IndexRange micro_batches = cut.ShareMicroBatches(share);
-    for (uint64_t m = micro_batches.begin; m < micro_batches.end; ++m) {
-      const uint32_t index = static_cast<uint32_t>(m);
-      AppendForward(stage, index, list.empty(), &list);
-      list.push_back({Op::kLoss, 0, index});
-      for (uint32_t b = stage.end; b-- > stage.first_trained;) {
-        list.push_back({Op::kBackward, b, 0, b > stage.first_trained});
-        if (m + 1 == micro_batches.end && stage.has_weights[b]) {
-          list.push_back({Op::kEmitGradient, b, share});
-        }
-      }
-    }
-    list.push_back({Op::kEndShare, 0, share});
-  }
-  return list;
+ScheduleShape ShapeOf(const v1::Plan& plan, size_t micro_batches) {
+  ScheduleShape shape;
+  shape.schedule = plan.schedule() == v1::SCHEDULE_UNSPECIFIED ? v1::ONE_F_ONE_B : plan.schedule();
+  shape.ranks = plan.ranks();
+  shape.chunks = ChunksOf(plan);
+  shape.micro_batches = static_cast<uint32_t>(micro_batches);
+  return shape;
 }
 
-absl::StatusOr<StepProgram> TrainProgram(const v1::Plan& plan, const v1::WorkerPlan& worker,
-                                         const ProgramInputs& inputs, const StageBlocks& stage) {
+// The micro-batches of the shares [shares.begin, shares.end).
+std::vector<LaneMicroBatch> MicroBatchesOf(const v1::Plan& plan, IndexRange shares) {
   BatchCut cut;
   cut.micro_batches = plan.micro_batches();
   cut.shares = plan.shares();
+  std::vector<LaneMicroBatch> found;
+  for (uint64_t s = shares.begin; s < shares.end; ++s) {
+    const auto share = static_cast<uint32_t>(s);
+    const IndexRange range = cut.ShareMicroBatches(share);
+    for (uint64_t m = range.begin; m < range.end; ++m) {
+      found.push_back({static_cast<uint32_t>(m), share, m + 1 == range.end});
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<StepProgram> TrainProgram(const v1::Plan& plan, const v1::WorkerPlan& worker,
+                                         const ProgramInputs& inputs, const LaneProgram& writer) {
   const uint32_t count = worker.shares().end() - worker.shares().begin();
   if (inputs.lanes > count) {
     return absl::InvalidArgumentError(absl::StrCat("found ", inputs.lanes, " lanes for ", count,
@@ -123,13 +81,17 @@ absl::StatusOr<StepProgram> TrainProgram(const v1::Plan& plan, const v1::WorkerP
   for (uint32_t l = 0; l < inputs.lanes; ++l) {
     const IndexRange part = EvenPart(count, inputs.lanes, l);
     const uint64_t first = worker.shares().begin();
-    program.lanes.push_back(TrainLane(stage, cut, {first + part.begin, first + part.end}));
+    const std::vector<LaneMicroBatch> micro_batches =
+        MicroBatchesOf(plan, {first + part.begin, first + part.end});
+    program.lanes.push_back(writer.Train(
+        RankPasses(ShapeOf(plan, micro_batches.size()), worker.rank()), micro_batches));
   }
   return program;
 }
 
-absl::StatusOr<StepProgram> EvaluateProgram(const v1::WorkerPlan& worker,
-                                            const ProgramInputs& inputs, const StageBlocks& stage) {
+absl::StatusOr<StepProgram> EvaluateProgram(const v1::Plan& plan, const v1::WorkerPlan& worker,
+                                            const ProgramInputs& inputs,
+                                            const LaneProgram& writer) {
   const uint32_t parts = worker.evaluation_parts();
   if (parts > 0 && worker.evaluation_part() >= parts) {
     return absl::InvalidArgumentError(absl::StrCat("evaluation_part of worker \"", worker.name(),
@@ -140,27 +102,18 @@ absl::StatusOr<StepProgram> EvaluateProgram(const v1::WorkerPlan& worker,
     return absl::InvalidArgumentError(absl::StrCat(
         "found ", inputs.evaluation_chunks, " evaluation chunks, expected at most ", UINT32_MAX));
   }
-  StepProgram program;
-  program.lanes.resize(inputs.lanes);
+  std::vector<std::vector<LaneMicroBatch>> chunks(inputs.lanes);
   uint64_t lane = 0;
   for (uint64_t c = worker.evaluation_part(); parts > 0 && c < inputs.evaluation_chunks;
        c += parts) {
-    std::vector<Instruction>& list = program.lanes[lane];
-    AppendForward(stage, static_cast<uint32_t>(c), list.empty(), &list);
-    list.push_back({Op::kScore, 0, static_cast<uint32_t>(c)});
+    chunks[lane].push_back({static_cast<uint32_t>(c), 0, false});
     lane = (lane + 1) % inputs.lanes;
   }
-  for (std::vector<Instruction>& list : program.lanes) list.push_back({Op::kEndEvaluation});
-  return program;
-}
-
-StepProgram FinishProgram(const ProgramInputs& inputs, const StageBlocks& stage) {
   StepProgram program;
-  program.lanes.resize(inputs.lanes);
-  for (std::vector<Instruction>& list : program.lanes) {
-    for (uint32_t b = stage.first; b < stage.end; ++b) {
-      if (stage.has_weights[b]) list.push_back({Op::kAwaitWeights, b});
-    }
+  for (const std::vector<LaneMicroBatch>& own : chunks) {
+    std::vector<Pass> passes;
+    if (!own.empty()) passes = RankForwards(ShapeOf(plan, own.size()), worker.rank());
+    program.lanes.push_back(writer.Evaluate(passes, own));
   }
   return program;
 }
@@ -169,25 +122,49 @@ StepProgram FinishProgram(const ProgramInputs& inputs, const StageBlocks& stage)
 
 absl::StatusOr<uint32_t> NumLanes(const v1::Plan& plan, uint32_t worker, uint32_t threads) {
   ASSIGN_OR_RETURN(const v1::WorkerPlan* found, FindWorker(plan, worker));
-  return std::min(std::max(threads, 1u), found->shares().end() - found->shares().begin());
+  const uint32_t shares = found->shares().end() - found->shares().begin();
+  if (plan.ranks() <= 1) return std::min(std::max(threads, 1u), shares);
+  if (shares == 0) return 0;
+  if (plan.lanes() == 0 || plan.lanes() > shares) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.lanes: found ", plan.lanes(),
+                                                   ", expected between 1 and the ", shares,
+                                                   " shares of worker \"", found->name(), "\""));
+  }
+  return plan.lanes();
 }
 
 absl::StatusOr<StepProgram> BuildStepProgram(const v1::Plan& plan, const ProgramInputs& inputs,
                                              RoundKind kind) {
   ASSIGN_OR_RETURN(const v1::WorkerPlan* worker, FindWorker(plan, inputs.worker));
-  ASSIGN_OR_RETURN(const StageBlocks stage, FindStage(plan, *worker));
+  RETURN_IF_ERROR(CheckStages(plan));
+  RETURN_IF_ERROR(CheckTrained(plan));
   if (inputs.lanes == 0) {
     return absl::InvalidArgumentError("lanes: found 0, expected at least 1");
   }
+  std::vector<bool> recompute = inputs.recompute;
+  recompute.resize(static_cast<size_t>(plan.layout().block_size()), false);
+  const LaneProgram writer(&plan, inputs.worker, &recompute);
   switch (kind) {
     case RoundKind::kTrain:
-      return TrainProgram(plan, *worker, inputs, stage);
+      return TrainProgram(plan, *worker, inputs, writer);
     case RoundKind::kEvaluate:
-      return EvaluateProgram(*worker, inputs, stage);
-    case RoundKind::kFinish:
-      return FinishProgram(inputs, stage);
+      return EvaluateProgram(plan, *worker, inputs, writer);
+    case RoundKind::kFinish: {
+      StepProgram program;
+      program.lanes.assign(inputs.lanes, writer.AwaitAll());
+      return program;
+    }
   }
   return absl::InternalError("unknown kind of round");
+}
+
+std::vector<uint32_t> SlotsOf(const StepProgram& program, uint32_t chunks) {
+  std::vector<uint32_t> most(chunks, 0);
+  for (const std::vector<Instruction>& list : program.lanes) {
+    const std::vector<uint32_t> slots = SlotsOf(list, chunks);
+    for (uint32_t c = 0; c < chunks; ++c) most[c] = std::max(most[c], slots[c]);
+  }
+  return most;
 }
 
 std::string ToString(const StepProgram& program) {

@@ -31,24 +31,29 @@ struct ProgramInputs {
   uint32_t worker = 0;             // index into Plan.worker
   uint32_t lanes = 1;              // see NumLanes
   uint64_t evaluation_chunks = 0;  // of the whole test set
+  // For each block of the model: it recomputes, so its backward pass is never split. Empty: none.
+  std::vector<bool> recompute;
 };
 
-// Number of lanes that a worker with `threads` compute threads uses: at most one for each of its
-// shares. That every lane has a share of every step is what keeps a lane from falling behind: no
-// weights of a later step can come while it still reads the earlier ones.
-// Errors: InvalidArgument  the plan has no such worker, or its spans lie outside of the shares
+// Number of lanes of a worker with `threads` compute threads: in a pipeline those of the plan, else
+// at most one for each of its shares. That every lane has a share of every step is what keeps a
+// lane from falling behind: no weights of a later step can come while it still reads the earlier
+// ones. Errors: InvalidArgument  the plan has no such worker, or its spans lie outside of the
+// shares
 absl::StatusOr<uint32_t> NumLanes(const v1::Plan& plan, uint32_t worker, uint32_t threads);
 
 // The program of one worker for rounds of `kind`. Pure.
 //
-// Shares are dealt to the lanes in consecutive runs, evaluation chunks in turn; a lane works on one
-// share after the other, in order. A block's weights are awaited just before the lane first uses
-// them, and its gradient leaves right after the share's last backward of that block, while the
-// blocks below are still to come.
-// Errors: InvalidArgument  a plan that contradicts itself; names the field
-//         Unimplemented    more than one stage
+// Shares are dealt to the lanes in consecutive runs, evaluation chunks in turn (lane_deal.h); a
+// lane goes through its micro-batches in the order of the plan's schedule. A block's weights are
+// awaited just before the lane first uses them, and its gradient leaves right after the share's
+// last backward of that block, while the blocks below are still to come. Errors: InvalidArgument  a
+// plan that contradicts itself; names the field
 absl::StatusOr<StepProgram> BuildStepProgram(const v1::Plan& plan, const ProgramInputs& inputs,
                                              RoundKind kind);
+
+// Slots that the lists use of each chunk of the worker: the most of any lane.
+std::vector<uint32_t> SlotsOf(const StepProgram& program, uint32_t chunks);
 
 // One line for each instruction, below one line "lane <n>" for each lane.
 std::string ToString(const StepProgram& program);

@@ -9,19 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/data/batch_id.h"
 
 namespace sangam {
-
-// Which samples: micro-batch `index` of the training step `step`, or chunk `index` of the test set.
-struct BatchId {
-  bool evaluation = false;
-  uint64_t step = 0;  // training, and the weights' step of an evaluation
-  uint32_t index = 0;
-
-  friend bool operator==(const BatchId& a, const BatchId& b) {
-    return a.evaluation == b.evaluation && a.step == b.step && a.index == b.index;
-  }
-};
 
 // A prepared micro-batch, on loan until it is destroyed: then its memory is filled anew. Movable.
 // Must not outlive its source.

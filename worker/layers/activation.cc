@@ -2,18 +2,14 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
+#include "common/model/layer_demand.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/views.h"
 #include "worker/layers/layer.h"
 
 namespace sangam {
 
-LayerDemand ActivationLayer::demand() const {
-  LayerDemand demand;
-  demand.output = size_;
-  demand.input_gradient = size_;
-  return demand;
-}
+LayerDemand ActivationLayer::demand() const { return ActivationDemand(size_); }
 
 absl::StatusOr<ConstMatrix> ActivationLayer::Forward(const LayerCall& call, ConstMatrix input,
                                                      LayerState* state) const {

@@ -2,23 +2,20 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
+#include "common/model/layer_demand.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/views.h"
 #include "worker/layers/layer.h"
 
 namespace sangam {
 
-LayerDemand DropoutLayer::demand() const {
-  LayerDemand demand;
-  if (options_.rate == 0) return demand;
-  demand.output = options_.size;
-  demand.input_gradient = options_.size;
-  return demand;
-}
+LayerDemand DropoutLayer::demand() const { return DropoutDemand(options_.rate, options_.size); }
+
+bool DropoutLayer::moves(bool training) const { return training && options_.rate != 0; }
 
 absl::StatusOr<ConstMatrix> DropoutLayer::Apply(const LayerCall& call, ConstMatrix in,
                                                 float* out) const {
-  if (options_.rate == 0 || !call.context->training) return in;
+  if (!moves(call.context->training)) return in;
   DropoutAddress address;
   address.seed = call.context->seed;
   address.step = call.context->step;

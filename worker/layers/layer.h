@@ -1,10 +1,11 @@
 #ifndef SANGAM_WORKER_LAYERS_LAYER_H_
 #define SANGAM_WORKER_LAYERS_LAYER_H_
 
-#include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/layer_demand.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/views.h"
 #include "worker/layers/pass_context.h"
@@ -15,20 +16,25 @@ namespace sangam {
 struct LayerCall {
   Backend* backend = nullptr;
   const PassContext* context = nullptr;
-  const float* weights = nullptr;  // the block's whole segment, in the backend's memory
+  // In the backend's memory: the block's whole segment, and the one that it shares with an earlier
+  // block.
+  const float* weights = nullptr;
+  const float* tied = nullptr;
 };
 
-// Floats per sample that a layer wants for its own use; 0: none.
-struct LayerDemand {
-  int64_t output = 0;
-  int64_t delta = 0;
-  int64_t input_gradient = 0;
+// Where the gradients with respect to the segments go; same length.
+struct LayerGradients {
+  float* own = nullptr;
+  float* tied = nullptr;
+  // True: add to what is there; else overwrite.
+  bool accumulate = false;
 };
 
 // What one layer keeps of one micro-batch.
 struct LayerState {
   // Memory as demanded, times the largest number of rows; not to be used where none was demanded.
   float* output = nullptr;
+  float* kept = nullptr;
   float* delta = nullptr;
   float* input_gradient = nullptr;
   // Set by Forward: what it was given.
@@ -36,6 +42,8 @@ struct LayerState {
   // Set by BackwardInput: the gradient that BackwardWeights multiplies with. Either `delta` or what
   // BackwardInput was given, which must then stay unchanged until BackwardWeights.
   ConstMatrix weighted_gradient;
+  // Of the layers within this one, as in LayerDemand.
+  std::vector<LayerState> inner;
 };
 
 // One layer, or a layer with the activation behind it. Immutable: many lanes may share it, each
@@ -52,6 +60,11 @@ class Layer {
 
   virtual LayerDemand demand() const = 0;
   virtual bool has_parameters() const { return false; }
+  // False: Forward returns its input.
+  virtual bool moves(bool training) const {
+    (void)training;
+    return true;
+  }
 
   // The output lies in the state, or is the input itself.
   virtual absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
@@ -65,11 +78,11 @@ class Layer {
                                                     bool want_input_gradient,
                                                     LayerState* state) const = 0;
 
-  // Adds the gradient of the layer's parameters to their places in `weight_gradient` (the block's
-  // whole segment), or overwrites them when `accumulate` is false.
-  virtual absl::Status BackwardWeights(const LayerCall& call, bool accumulate,
-                                       float* weight_gradient, LayerState* state) const {
-    (void)call, (void)accumulate, (void)weight_gradient, (void)state;
+  // Adds the gradient of the layer's parameters to their places in `gradients`, or overwrites them;
+  // nothing else of the own segment is touched.
+  virtual absl::Status BackwardWeights(const LayerCall& call, const LayerGradients& gradients,
+                                       LayerState* state) const {
+    (void)call, (void)gradients, (void)state;
     return absl::OkStatus();
   }
 };

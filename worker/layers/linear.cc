@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
+#include "common/model/layer_demand.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/views.h"
 #include "worker/layers/layer.h"
@@ -10,11 +11,8 @@
 namespace sangam {
 
 LayerDemand LinearLayer::demand() const {
-  LayerDemand demand;
-  demand.output = options_.out_features;
-  demand.delta = options_.relu ? options_.out_features : 0;
-  demand.input_gradient = options_.in_features;
-  return demand;
+  return LinearDemand(options_.positions, options_.in_features, options_.out_features,
+                      options_.relu);
 }
 
 ConstMatrix LinearLayer::Weight(const LayerCall& call) const {
@@ -25,10 +23,10 @@ absl::StatusOr<ConstMatrix> LinearLayer::Forward(const LayerCall& call, ConstMat
                                                  LayerState* state) const {
   state->input = input;
   GemmArguments product;
-  product.a = input;
+  product.a = Rows(input, options_.in_features);
   product.b = Weight(call);
   product.transpose_b = true;
-  product.c = {state->output, input.rows, options_.out_features};
+  product.c = {state->output, product.a.rows, options_.out_features};
   if (options_.bias_offset.has_value()) {
     product.bias = {call.weights + *options_.bias_offset, 1, options_.out_features};
     product.epilogue = options_.relu ? Epilogue::kBiasRelu : Epilogue::kBias;
@@ -37,7 +35,7 @@ absl::StatusOr<ConstMatrix> LinearLayer::Forward(const LayerCall& call, ConstMat
   if (options_.relu && !options_.bias_offset.has_value()) {
     RETURN_IF_ERROR(call.backend->Activate(Activation::kRelu, product.c, product.c));
   }
-  return ConstMatrix(product.c);
+  return ConstMatrix(state->output, input.rows, options_.positions * options_.out_features);
 }
 
 absl::StatusOr<ConstMatrix> LinearLayer::BackwardInput(const LayerCall& call,
@@ -54,26 +52,26 @@ absl::StatusOr<ConstMatrix> LinearLayer::BackwardInput(const LayerCall& call,
   }
   if (!want_input_gradient) return ConstMatrix();
   GemmArguments product;
-  product.a = state->weighted_gradient;
+  product.a = Rows(state->weighted_gradient, options_.out_features);
   product.b = Weight(call);
-  product.c = {state->input_gradient, output_gradient.rows, options_.in_features};
+  product.c = {state->input_gradient, product.a.rows, options_.in_features};
   RETURN_IF_ERROR(call.backend->Gemm(product));
-  return ConstMatrix(product.c);
+  return ConstMatrix(state->input_gradient, output_gradient.rows,
+                     options_.positions * options_.in_features);
 }
 
-absl::Status LinearLayer::BackwardWeights(const LayerCall& call, bool accumulate,
-                                          float* weight_gradient, LayerState* state) const {
+absl::Status LinearLayer::BackwardWeights(const LayerCall& call, const LayerGradients& gradients,
+                                          LayerState* state) const {
   GemmArguments product;
-  product.a = state->weighted_gradient;
+  product.a = Rows(state->weighted_gradient, options_.out_features);
   product.transpose_a = true;
-  product.b = state->input;
-  product.c = {weight_gradient + options_.weight_offset, options_.out_features,
-               options_.in_features};
-  product.accumulate = accumulate;
+  product.b = Rows(state->input, options_.in_features);
+  product.c = {gradients.own + options_.weight_offset, options_.out_features, options_.in_features};
+  product.accumulate = gradients.accumulate;
   RETURN_IF_ERROR(call.backend->Gemm(product));
   if (!options_.bias_offset.has_value()) return absl::OkStatus();
-  return call.backend->SumRows(state->weighted_gradient, accumulate,
-                               {weight_gradient + *options_.bias_offset, 1, options_.out_features});
+  return call.backend->SumRows(product.a, gradients.accumulate,
+                               {gradients.own + *options_.bias_offset, 1, options_.out_features});
 }
 
 }  // namespace sangam

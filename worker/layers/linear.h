@@ -11,11 +11,12 @@
 
 namespace sangam {
 
-// y = x W^T + b, or y = relu(x W^T + b). With d the gradient of y (where y > 0, for relu):
-// dx = d W, dW = d^T x, db = sum of the rows of d.
+// y = x W^T + b, or y = relu(x W^T + b), of each position of a sample. With d the gradient of y
+// (where y > 0, for relu): dx = d W, dW = d^T x, db = sum of the rows of d.
 class LinearLayer : public Layer {
  public:
   struct Options {
+    int64_t positions = 1;
     int64_t in_features = 0;
     int64_t out_features = 0;
     // First element within the segment: W [out_features, in_features], b [out_features].
@@ -33,11 +34,15 @@ class LinearLayer : public Layer {
   absl::StatusOr<ConstMatrix> BackwardInput(const LayerCall& call, ConstMatrix output_gradient,
                                             bool want_input_gradient,
                                             LayerState* state) const override;
-  absl::Status BackwardWeights(const LayerCall& call, bool accumulate, float* weight_gradient,
+  absl::Status BackwardWeights(const LayerCall& call, const LayerGradients& gradients,
                                LayerState* state) const override;
 
  private:
   ConstMatrix Weight(const LayerCall& call) const;
+  // Samples as rows of positions.
+  ConstMatrix Rows(ConstMatrix samples, int64_t features) const {
+    return {samples.data, samples.rows * options_.positions, features};
+  }
 
   Options options_;
 };

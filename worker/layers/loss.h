@@ -12,11 +12,11 @@
 
 namespace sangam {
 
-// Sums over the samples of one micro-batch.
+// Sums over the terms of one micro-batch: its samples, or their positions.
 struct LossSums {
-  // In double, summed row after row.
+  // In double, summed term after term.
   double loss = 0;
-  // Rows whose largest output (the first one of equals) is the label.
+  // Terms whose largest output (the first one of equals) is the label.
   uint64_t correct = 0;
 };
 
@@ -25,13 +25,18 @@ class Loss {
  public:
   virtual ~Loss() = default;
 
-  // Errors: InvalidArgument  unknown loss
-  static absl::StatusOr<std::unique_ptr<Loss>> Create(const v1::LossSpec& spec);
+  // terms_per_sample: as in the model's layout.
+  // Errors: InvalidArgument  unknown loss, or one without so many terms
+  static absl::StatusOr<std::unique_ptr<Loss>> Create(const v1::LossSpec& spec,
+                                                      uint64_t terms_per_sample);
 
-  // outputs: [rows, classes]; labels: rows numbers in host memory, all < classes. When `gradient`
+  // outputs: [rows, terms_per_sample * classes]; labels: rows * terms_per_sample numbers in host
+  // memory, those of a sample side by side, all < classes. When `gradient`
   // is not nullptr, writes the gradient of the loss *sum* with respect to the outputs to it (same
   // shape, the backend's memory). Waits for the result.
-  // Errors: InvalidArgument  a label is out of range; names row, label and classes
+  // Errors: InvalidArgument  shapes that do not fit; a label is out of range: names row (of a
+  // term),
+  //                          label and classes
   virtual absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs,
                                            const uint32_t* labels, Matrix* gradient) const = 0;
 };

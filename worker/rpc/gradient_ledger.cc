@@ -42,12 +42,12 @@ absl::Status GradientLedger::Add(PageGradient gradient) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "found ", unanswered_.size(), " gradients unanswered, expected at most ", max_unanswered_));
   }
-  const SendKey send = {gradient.step, page, gradient.span};
-  const GradientKey key = {page, gradient.step, gradient.span};
+  const SendKey send = SendKeyOf(gradient);
+  const GradientKey key = {page, gradient.step, gradient.use, gradient.span};
   if (!unanswered_.emplace(key, gradient).second) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(PageName(page.first, page.second), ": the gradient of step ", gradient.step,
-                     ", span ", ToString(gradient.span), " was pushed before"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        PageName(page.first, page.second), ": the gradient of step ", gradient.step, ", use ",
+        gradient.use, ", span ", ToString(gradient.span), " was pushed before"));
   }
   waiting_.insert(send);
   return absl::OkStatus();
@@ -55,17 +55,15 @@ absl::Status GradientLedger::Add(PageGradient gradient) {
 
 std::optional<PageGradient> GradientLedger::TakeNext() {
   if (waiting_.empty()) return std::nullopt;
-  const auto [step, page, span] = *waiting_.begin();
+  const auto [step, page, use, span] = *waiting_.begin();
   waiting_.erase(waiting_.begin());
-  const auto found = unanswered_.find({page, step, span});
+  const auto found = unanswered_.find({page, step, use, span});
   SANGAM_CHECK(found != unanswered_.end());
   return found->second;
 }
 
 void GradientLedger::SendAgain() {
-  for (const auto& [key, gradient] : unanswered_) {
-    waiting_.insert({gradient.step, KeyOf(gradient.page), gradient.span});
-  }
+  for (const auto& [key, gradient] : unanswered_) waiting_.insert(SendKeyOf(gradient));
 }
 
 std::vector<v1::FrameHeader> GradientLedger::Subscriptions() const {
@@ -109,10 +107,10 @@ absl::StatusOr<bool> GradientLedger::OnWeights(const v1::FrameHeader& header,
   }
   if (header.step() < page.wanted_step) return false;
   page.wanted_step = header.step() + 1;
-  auto answered = unanswered_.lower_bound({key, 0, ShareSpan{}});
+  auto answered = unanswered_.lower_bound({key, 0, 0, ShareSpan{}});
   while (answered != unanswered_.end() && std::get<0>(answered->first) == key &&
          answered->second.step < header.step()) {
-    waiting_.erase({answered->second.step, key, answered->second.span});
+    waiting_.erase(SendKeyOf(answered->second));
     answered = unanswered_.erase(answered);
   }
   return true;

@@ -23,6 +23,7 @@ namespace sangam {
 struct PageGradient {
   PageRange page;
   uint64_t step = 0;
+  uint32_t use = 0;  // of the segment
   ShareSpan span;
   uint64_t samples = 0;
   FloatBuffer sum;  // of the page's whole segment
@@ -42,7 +43,7 @@ class GradientLedger {
   // A gradient to send. One that was answered before it came is dropped.
   // Errors: ResourceExhausted  max_unanswered are unanswered
   //         InvalidArgument    the page is not this server's
-  //         AlreadyExists      the same span of the same step is unanswered
+  //         AlreadyExists      the same span of the same use and step is unanswered
   absl::Status Add(PageGradient gradient);
 
   // The next gradient to send, if one waits: older steps first, then lower segments, so that the
@@ -72,12 +73,15 @@ class GradientLedger {
   };
   // Segment and first element.
   using PageKey = std::pair<uint32_t, uint64_t>;
-  // Page, step, span.
-  using GradientKey = std::tuple<PageKey, uint64_t, ShareSpan>;
-  // Step, page, span: the order of sending.
-  using SendKey = std::tuple<uint64_t, PageKey, ShareSpan>;
+  // Page, step, use, span.
+  using GradientKey = std::tuple<PageKey, uint64_t, uint32_t, ShareSpan>;
+  // Step, page, use, span: the order of sending.
+  using SendKey = std::tuple<uint64_t, PageKey, uint32_t, ShareSpan>;
 
   static PageKey KeyOf(const PageRange& page) { return {page.segment, page.first_element}; }
+  static SendKey SendKeyOf(const PageGradient& gradient) {
+    return {gradient.step, KeyOf(gradient.page), gradient.use, gradient.span};
+  }
 
   const size_t max_unanswered_;
   std::map<PageKey, Page> pages_;

@@ -2,6 +2,8 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -74,6 +76,10 @@ GrpcParameterLink::GrpcParameterLink(const v1::Plan& plan, uint32_t worker, Page
   hello_.set_worker(self.name());
   hello_.set_incarnation(self.incarnation());
   spans_ = MaximalSpans({self.shares().begin(), self.shares().end()}, plan.shares()).size();
+  for (const v1::SegmentLayout& segment : plan.layout().segment()) {
+    // A layout that lists no uses has the one of the segment's own block.
+    uses_.push_back(std::max(1u, static_cast<uint32_t>(segment.use_size())));
+  }
 }
 
 GrpcParameterLink::~GrpcParameterLink() {
@@ -104,9 +110,13 @@ absl::Status GrpcParameterLink::Start(const std::vector<uint32_t>& segments, uin
     subscribed[segment] = true;
   }
   std::vector<std::vector<PageRange>> pages(servers_.size());
+  std::vector<size_t> gradients(servers_.size());  // of one step
   for (uint32_t segment = 0; segment < map_.num_segments(); ++segment) {
     if (!subscribed[segment]) continue;
-    for (const PageRange& page : map_.pages(segment)) pages[page.server].push_back(page);
+    for (const PageRange& page : map_.pages(segment)) {
+      pages[page.server].push_back(page);
+      gradients[page.server] += spans_ * uses_[segment];
+    }
   }
   MutexLock lock(&mutex_);
   if (state_ != State::kNew) {
@@ -118,9 +128,9 @@ absl::Status GrpcParameterLink::Start(const std::vector<uint32_t>& segments, uin
   connections_.resize(servers_.size());
   for (uint32_t server = 0; server < servers_.size(); ++server) {
     if (pages[server].empty()) continue;
-    const size_t max_unanswered = kUnansweredSteps * pages[server].size() * spans_;
     connections_[server] = std::make_shared<ServerConnection>(
-        ConnectionOptions(server), GradientLedger(pages[server], first_step, max_unanswered),
+        ConnectionOptions(server),
+        GradientLedger(pages[server], first_step, kUnansweredSteps * gradients[server]),
         thread_.queue(), &activities_, owner);
   }
   state_ = State::kOpen;
@@ -131,7 +141,8 @@ absl::Status GrpcParameterLink::Start(const std::vector<uint32_t>& segments, uin
   return absl::OkStatus();
 }
 
-absl::Status GrpcParameterLink::CheckPush(uint32_t segment, const FloatBuffer& sum) const {
+absl::Status GrpcParameterLink::CheckPush(uint32_t segment, uint32_t use,
+                                          const FloatBuffer& sum) const {
   MutexLock lock(&mutex_);
   if (state_ != State::kOpen) {
     return absl::FailedPreconditionError(
@@ -142,6 +153,10 @@ absl::Status GrpcParameterLink::CheckPush(uint32_t segment, const FloatBuffer& s
     return absl::InvalidArgumentError(
         absl::StrCat("segment: found ", segment, ", expected one that the link was started for"));
   }
+  if (use >= uses_[segment]) {
+    return absl::InvalidArgumentError(absl::StrCat("use of segment ", segment, ": found ", use,
+                                                   ", expected less than ", uses_[segment]));
+  }
   const PageRange& last = map_.pages(segment).back();
   const uint64_t expected = last.first_element + last.element_count;
   if (sum.size() != expected) {
@@ -151,12 +166,13 @@ absl::Status GrpcParameterLink::CheckPush(uint32_t segment, const FloatBuffer& s
   return absl::OkStatus();
 }
 
-absl::Status GrpcParameterLink::PushGradient(uint64_t step, uint32_t segment, ShareSpan span,
-                                             uint64_t samples, const FloatBuffer& sum) {
-  RETURN_IF_ERROR(CheckPush(segment, sum));
+absl::Status GrpcParameterLink::PushGradient(uint64_t step, uint32_t segment, uint32_t use,
+                                             ShareSpan span, uint64_t samples,
+                                             const FloatBuffer& sum) {
+  RETURN_IF_ERROR(CheckPush(segment, use, sum));
   std::vector<bool> touched(connections_.size());
   for (const PageRange& page : map_.pages(segment)) {
-    RETURN_IF_ERROR(connections_[page.server]->Push({page, step, span, samples, sum}));
+    RETURN_IF_ERROR(connections_[page.server]->Push({page, step, use, span, samples, sum}));
     touched[page.server] = true;
   }
   for (size_t server = 0; server < touched.size(); ++server) {

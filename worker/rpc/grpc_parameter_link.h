@@ -49,8 +49,8 @@ class GrpcParameterLink final : public ParameterLink, private ConnectionOwner {
 
   absl::Status Start(const std::vector<uint32_t>& segments, uint64_t first_step,
                      WeightsReceiver* receiver) override;
-  absl::Status PushGradient(uint64_t step, uint32_t segment, ShareSpan span, uint64_t samples,
-                            const FloatBuffer& sum) override;
+  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                            uint64_t samples, const FloatBuffer& sum) override;
   absl::Status Close(absl::Duration deadline) override;
 
  private:
@@ -63,7 +63,7 @@ class GrpcParameterLink final : public ParameterLink, private ConnectionOwner {
   void OnConnectionEnded(const absl::Status& status) override;
 
   ServerConnection::Options ConnectionOptions(uint32_t server) const;
-  absl::Status CheckPush(uint32_t segment, const FloatBuffer& sum) const;
+  absl::Status CheckPush(uint32_t segment, uint32_t use, const FloatBuffer& sum) const;
   absl::Status CloseConnections(absl::Duration deadline);
 
   const Options options_;
@@ -73,8 +73,10 @@ class GrpcParameterLink final : public ParameterLink, private ConnectionOwner {
   v1::FrameHeader sender_;
   v1::StreamHello hello_;
   std::vector<v1::ServerPlan> servers_;
-  // Gradient frames of one page and step.
+  // Gradient frames of one page, use and step.
   size_t spans_ = 0;
+  // Of each segment, wherever its blocks are computed: at least those of this worker.
+  std::vector<uint32_t> uses_;
 
   // Set by Start, before any connection opens.
   WeightsReceiver* receiver_ = nullptr;

@@ -181,6 +181,7 @@ std::optional<grpc::ByteBuffer> ServerConnection::NextMessage() {
       header.set_span_begin(gradient->span.begin);
       header.set_span_end(gradient->span.end);
       header.set_samples(gradient->samples);
+      header.set_use(gradient->use);
       payload = SlicePayload::FromFloats(std::move(gradient->sum), gradient->page.first_element,
                                          gradient->page.element_count);
     } else {

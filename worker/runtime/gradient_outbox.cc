@@ -4,81 +4,99 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/plan/pipeline_layout.h"
 #include "common/plan/span.h"
+#include "common/plan/worker_memory.h"
 #include "common/tensor/buffer.h"
 #include "proto/plan.pb.h"
 #include "worker/core/gradient_merge.h"
 
 namespace sangam {
 
-size_t GradientOutbox::MaxBuffers(const v1::Plan& plan, ShareSpan worker_shares, uint32_t lanes) {
-  // Being computed, waiting for a sibling, and with the link: the spans of one step, and those of
-  // the step before, which the link may let go of a little after their answer has come.
-  return lanes + GradientMerge::MaxNodes(worker_shares, plan.shares(), lanes) +
-         2 * MaximalSpans(worker_shares, plan.shares()).size();
-}
-
-uint64_t GradientOutbox::MaxMemoryBytes(const v1::Plan& plan, ShareSpan worker_shares,
-                                        uint32_t lanes) {
-  uint64_t elements = 0;
-  for (const v1::SegmentLayout& segment : plan.layout().segment()) {
-    elements += segment.element_count();
-  }
-  return elements * sizeof(float) * MaxBuffers(plan, worker_shares, lanes);
-}
-
 absl::StatusOr<std::unique_ptr<GradientOutbox>> GradientOutbox::Create(const v1::Plan& plan,
-                                                                       ShareSpan worker_shares,
+                                                                       uint32_t worker,
                                                                        uint32_t lanes) {
+  RETURN_IF_ERROR(CheckStages(plan));
+  const v1::Span& shares = plan.worker(static_cast<int>(worker)).shares();
+  const ShareSpan mine{shares.begin(), shares.end()};
+  const uint64_t max_buffers = GradientBuffers(mine, plan.shares(), lanes);
   std::unique_ptr<GradientOutbox> outbox(new GradientOutbox);
-  for (const v1::SegmentLayout& layout : plan.layout().segment()) {
-    auto segment =
-        std::make_unique<Segment>(layout.element_count(), MaxBuffers(plan, worker_shares, lanes),
-                                  worker_shares, plan.shares());
+  for (const ParameterUse& parameters : UsesOf(plan, worker)) {
+    const v1::SegmentLayout& layout = plan.layout().segment(static_cast<int>(parameters.segment));
+    Segment& segment = outbox->segments_[parameters.segment];
+    Use& use = segment.uses
+                   .emplace(std::piecewise_construct, std::forward_as_tuple(parameters.use),
+                            std::forward_as_tuple(layout.element_count(), max_buffers, mine,
+                                                  plan.shares()))
+                   .first->second;
     {
-      MutexLock lock(&segment->mutex);
-      std::vector<FloatBuffer> taken;
-      for (uint32_t lane = 0; lane < lanes; ++lane) {
-        ASSIGN_OR_RETURN(FloatBuffer buffer, segment->pool.Take(), "gradients of block %d",
-                         layout.block());
-        taken.push_back(std::move(buffer));
-      }
+      MutexLock lock(&segment.mutex);
+      segment.missing = segment.uses.size();
     }
-    outbox->segments_.push_back(std::move(segment));
+    MutexLock lock(&use.mutex);
+    std::vector<FloatBuffer> taken;
+    for (uint32_t lane = 0; lane < lanes; ++lane) {
+      ASSIGN_OR_RETURN(FloatBuffer buffer, use.pool.Take(), "gradients of block %d",
+                       parameters.block);
+      taken.push_back(std::move(buffer));
+    }
   }
   return outbox;
 }
 
-absl::StatusOr<FloatBuffer> GradientOutbox::Take(uint32_t segment) {
-  Segment& entry = *segments_[segment];
-  MutexLock lock(&entry.mutex);
-  ASSIGN_OR_RETURN(FloatBuffer buffer, entry.pool.Take(), "gradients of segment %d", segment);
+absl::StatusOr<GradientOutbox::Use*> GradientOutbox::Find(uint32_t segment, uint32_t use) {
+  const auto entry = segments_.find(segment);
+  if (entry != segments_.end()) {
+    const auto found = entry->second.uses.find(use);
+    if (found != entry->second.uses.end()) return &found->second;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("gradient of segment ", segment, ", use ", use,
+                                                 ": expected one of this worker's blocks"));
+}
+
+absl::StatusOr<FloatBuffer> GradientOutbox::Take(uint32_t segment, uint32_t use) {
+  ASSIGN_OR_RETURN(Use* const entry, Find(segment, use));
+  MutexLock lock(&entry->mutex);
+  ASSIGN_OR_RETURN(FloatBuffer buffer, entry->pool.Take(), "gradients of segment %d, use %d",
+                   segment, use);
   return buffer;
 }
 
+bool GradientOutbox::EndUse(Segment* segment) {
+  MutexLock lock(&segment->mutex);
+  if (--segment->missing > 0) return false;
+  segment->missing = segment->uses.size();
+  return true;
+}
+
 absl::Status GradientOutbox::Emit(Gradient gradient, SegmentStore* store, ParameterLink* link) {
+  ASSIGN_OR_RETURN(Use* const use, Find(gradient.segment, gradient.use));
   std::optional<GradientMerge::Finished> finished;
   {
-    // The sums are added under the lock: two lanes meet here only for the same segment, and one
+    // The sums are added under the lock: two lanes meet here only for the same use, and one
     // addition is short beside the backward pass that led to it.
-    Segment& entry = *segments_[gradient.segment];
-    MutexLock lock(&entry.mutex);
-    ASSIGN_OR_RETURN(finished, entry.merge.Add(gradient.share, std::move(gradient.sum)),
-                     "gradient of segment %d at step %d", gradient.segment, gradient.step);
+    MutexLock lock(&use->mutex);
+    ASSIGN_OR_RETURN(finished, use->merge.Add(gradient.share, std::move(gradient.sum)),
+                     "gradient of segment %d, use %d at step %d", gradient.segment, gradient.use,
+                     gradient.step);
   }
   if (!finished.has_value()) return absl::OkStatus();
-  // Every lane has passed its last backward of this segment, so its weights may be replaced; and
-  // they cannot come before this span has been sent.
-  if (finished->last) store->Expect(gradient.segment, gradient.step + 1);
-  return link->PushGradient(gradient.step, gradient.segment, finished->span, finished->sum.samples,
-                            finished->sum.values);
+  // Once the last of the uses is here, every lane has passed its last backward of this segment, so
+  // its weights may be replaced; and they cannot come before this span has been sent.
+  if (finished->last && EndUse(&segments_.at(gradient.segment))) {
+    store->Expect(gradient.segment, gradient.step + 1);
+  }
+  return link->PushGradient(gradient.step, gradient.segment, gradient.use, finished->span,
+                            finished->sum.samples, finished->sum.values);
 }
 
 }  // namespace sangam

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,50 +18,58 @@
 
 namespace sangam {
 
-// Where lanes leave the gradients of their shares: merges them segment by segment and sends each
-// sum the moment it is complete. Owns the gradients' memory, a bounded number of buffers for each
-// segment. Thread-safe: lanes meet only when they finish the same segment.
+// Where lanes leave the gradients of their shares: merges them use by use (ParameterUse) and sends
+// each sum the moment it is complete. Owns the gradients' memory, a bounded number of buffers for
+// each use. Thread-safe: lanes meet only when they finish the same use.
 class GradientOutbox {
  public:
-  // For a worker that computes `worker_shares` with `lanes` lanes. Sets aside one buffer for each
-  // lane and segment; others follow on demand.
-  // Errors: ResourceExhausted  the memory cannot be had
+  // For the worker at index `worker` of the plan, with `lanes` lanes. Sets aside one buffer for
+  // each lane and use; others follow on demand, up to GradientBuffers. Errors: InvalidArgument    a
+  // plan that contradicts itself
+  //         ResourceExhausted  the memory cannot be had
   static absl::StatusOr<std::unique_ptr<GradientOutbox>> Create(const v1::Plan& plan,
-                                                                ShareSpan worker_shares,
-                                                                uint32_t lanes);
+                                                                uint32_t worker, uint32_t lanes);
 
   // A buffer for the gradient of one share; its content is arbitrary.
-  // Errors: ResourceExhausted  more gradients are on their way than any plan needs; names segment
-  absl::StatusOr<FloatBuffer> Take(uint32_t segment);
+  // Errors: InvalidArgument    the worker does not have this use of the segment
+  //         ResourceExhausted  more gradients are on their way than any plan needs; names both
+  absl::StatusOr<FloatBuffer> Take(uint32_t segment, uint32_t use);
 
-  // The gradient of one segment for one share, taken at the weights of `step`.
+  // The gradient of one use of a segment for one share, taken at the weights of `step`.
   struct Gradient {
     uint64_t step = 0;
     uint32_t segment = 0;
+    uint32_t use = 0;
     uint32_t share = 0;
     GradientSum sum;
   };
   // Merges the gradient and, when a maximal span of the worker is complete, sends it. With the last
-  // span of a step the store is told to expect the segment's next weights.
-  // Errors: GradientMerge::Add's, ParameterLink::PushGradient's
+  // span of a step of the last of the worker's uses the store is told to expect the segment's next
+  // weights.
+  // Errors: GradientMerge::Add's, ParameterLink::PushGradient's, and as Take
   absl::Status Emit(Gradient gradient, SegmentStore* store, ParameterLink* link);
 
-  // Most memory that the gradients of such a worker can need, in bytes.
-  static uint64_t MaxMemoryBytes(const v1::Plan& plan, ShareSpan worker_shares, uint32_t lanes);
-
  private:
-  struct Segment {
-    Segment(size_t elements, size_t max_buffers, ShareSpan worker_shares, uint32_t shares)
+  struct Use {
+    Use(size_t elements, size_t max_buffers, ShareSpan worker_shares, uint32_t shares)
         : pool(elements, max_buffers), merge(worker_shares, shares) {}
     Mutex mutex;
     FloatBufferPool pool ABSL_GUARDED_BY(mutex);
     GradientMerge merge ABSL_GUARDED_BY(mutex);
   };
+  // The uses of one segment that the worker has.
+  struct Segment {
+    std::map<uint32_t, Use> uses;  // does not change after Create
+    Mutex mutex;
+    size_t missing ABSL_GUARDED_BY(mutex) = 0;  // uses whose last span has not been merged
+  };
 
   GradientOutbox() = default;
-  static size_t MaxBuffers(const v1::Plan& plan, ShareSpan worker_shares, uint32_t lanes);
+  absl::StatusOr<Use*> Find(uint32_t segment, uint32_t use);
+  // Notes that a use is through with its step; whether it was the segment's last one.
+  bool EndUse(Segment* segment);
 
-  std::vector<std::unique_ptr<Segment>> segments_;
+  std::map<uint32_t, Segment> segments_;  // those that the worker needs; as `uses`
 };
 
 }  // namespace sangam

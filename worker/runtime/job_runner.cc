@@ -11,9 +11,9 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/data/data_root.h"
 #include "proto/plan.pb.h"
 #include "worker/backend/backends.h"
-#include "worker/data/data_root.h"
 #include "worker/runtime/job_task.h"
 
 namespace sangam {
@@ -28,6 +28,8 @@ TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
   task.threads = options.threads;
   task.memory_limit = options.memory_limit;
   task.make_link = options.make_link;
+  task.make_pipeline_link = options.make_pipeline_link;
+  task.make_feed = options.make_feed;
   task.trainer = options.trainer;
   return task;
 }

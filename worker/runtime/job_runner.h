@@ -10,10 +10,12 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/data/data_root.h"
 #include "proto/plan.pb.h"
-#include "worker/data/data_root.h"
+#include "worker/runtime/batch_feed.h"
 #include "worker/runtime/job_task.h"
 #include "worker/runtime/parameter_link.h"
+#include "worker/runtime/pipeline_link.h"
 #include "worker/runtime/report_sink.h"
 #include "worker/runtime/trainer.h"
 
@@ -32,6 +34,8 @@ struct WorkerOptions {
   // Memory that a job may use, in bytes; 0: as much as there is.
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;
+  PipelineLinkFactory make_pipeline_link;
+  BatchFeedFactory make_feed;
   Trainer::Options trainer;
 };
 

@@ -89,12 +89,14 @@ absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment) {
   prepare.backend = options_->backend;
   prepare.threads = options_->threads;
   prepare.memory_limit = options_->memory_limit;
+  prepare.make_pipeline_link = options_->make_pipeline_link;
   prepare.cancelled = &stopped_;
   ASSIGN_OR_RETURN(const std::unique_ptr<PreparedJob> job, PrepareJob(assignment, worker, prepare));
   v1::JobReport ready;
   *ready.mutable_ready() = job->Facts();
-  LogInfo("job prepared", "job=%d generation=%d worker=%d lanes=%d train_samples=%d", job_,
-          generation_, worker, job->lanes.size(), ready.ready().train_samples());
+  LogInfo("job prepared", "job=%d generation=%d worker=%d rank=%d lanes=%d train_samples=%d", job_,
+          generation_, worker, job->plan.worker(static_cast<int>(worker)).rank(), job->lanes.size(),
+          ready.ready().train_samples());
   Report(std::move(ready));
   ASSIGN_OR_RETURN(const v1::Assignment run, AwaitRun());
   // A worker without shares has nothing to do, and its end is not waited for.
@@ -113,7 +115,7 @@ absl::StatusOr<v1::Assignment> JobTask::AwaitRun() {
 
 absl::Status JobTask::Train(PreparedJob* job, const v1::Assignment& run) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                   Trainer::Create(job, run, options_->trainer, sink_));
+                   Trainer::Create(job, run, options_->trainer, sink_, options_->make_feed));
   {
     MutexLock lock(&mutex_);
     if (stopped_.load(std::memory_order_acquire)) return absl::CancelledError("the job was let go");

@@ -1,20 +1,27 @@
 #ifndef SANGAM_WORKER_RUNTIME_LANE_H_
 #define SANGAM_WORKER_RUNTIME_LANE_H_
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/plan/batch_cut.h"
+#include "common/plan/pipeline_layout.h"
 #include "common/tensor/buffer.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/backend/views.h"
+#include "worker/core/activity_record.h"
 #include "worker/core/instruction.h"
 #include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
-#include "worker/data/prefetcher.h"
+#include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
 #include "worker/runtime/parameter_link.h"
+#include "worker/runtime/pipeline_link.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/run_latch.h"
 #include "worker/runtime/run_reporter.h"
@@ -24,15 +31,17 @@ namespace sangam {
 // What the lanes of one run share. Everything is borrowed and outlives them.
 struct RunParts {
   PreparedJob* job = nullptr;
+  BatchCut cut;
+  uint64_t test_samples = 0;
   Timeline timeline;
   const StepProgram* train = nullptr;
   const StepProgram* evaluate = nullptr;
   const StepProgram* finish = nullptr;
-  Prefetcher* prefetcher = nullptr;
+  BatchSource* batches = nullptr;  // nullptr: the worker needs no samples
   ParameterLink* link = nullptr;
   RunReporter* reporter = nullptr;
   const RunLatch* latch = nullptr;
-  // How long nothing may come, of weights or of data, before the lane gives up.
+  // How long nothing may come, of weights, of data or from a neighbour, before the lane gives up.
   absl::Duration stall_limit;
 };
 
@@ -44,48 +53,83 @@ class Lane {
 
   // Goes through the whole timeline.
   // Errors: the first instruction's that failed, with round and instruction in front; Cancelled
-  // when
-  //         the latch was tripped
+  //         when the latch was tripped
   absl::Status Run();
 
  private:
+  // A micro-batch in flight of one stage.
+  struct Slot {
+    bool open = false;
+    uint32_t micro_batch = 0;
+    uint64_t rows = 0;
+    PassContext context;
+    Batch batch;
+    std::vector<ConstMatrix> outputs;          // by block of the stage
+    std::vector<ConstMatrix> input_gradients;  // the same
+    ConstMatrix loss_gradient;
+    // What came from other stages, by boundary.
+    std::map<uint32_t, FloatBuffer> activations;
+    std::map<uint32_t, FloatBuffer> gradients;
+  };
+  // One of the worker's stages.
+  struct Stage {
+    uint32_t first = 0;  // blocks [first, end)
+    uint32_t end = 0;
+    std::vector<Slot> slots;
+  };
   // One block's gradient of the share under way.
   struct BlockGradient {
-    FloatBuffer sum;
-    bool begun = false;  // a micro-batch has been added
+    std::vector<ParameterUse> uses;
+    std::array<FloatBuffer, 2> sums;  // of the block's own segment, of the tied one
+    bool begun = false;               // a micro-batch has been added
   };
 
   absl::Status RunRound(Round round);
+  absl::Status Timed(const Instruction& instruction, bool traced);
   absl::Status Execute(const Instruction& instruction);
-  absl::Status LoadBatch(uint32_t index);
+  absl::Status LoadBatch(const Instruction& instruction, Slot* slot);
   absl::Status AwaitWeights(uint32_t block);
-  absl::Status Forward(uint32_t block);
-  absl::Status ComputeLoss();
-  absl::Status Backward(uint32_t block, bool input_gradient);
+  absl::Status Receive(const Instruction& instruction, FlowDirection direction, Slot* slot);
+  absl::Status Send(const Instruction& instruction, FlowDirection direction, const Slot& slot);
+  absl::Status Forward(const Instruction& instruction, Slot* slot);
+  absl::Status ComputeLoss(const Instruction& instruction, Slot* slot);
+  absl::Status Backward(const Instruction& instruction, Slot* slot);
   absl::Status EmitGradient(uint32_t block, uint32_t share);
   absl::Status EndShare(uint32_t share);
-  absl::Status Score(uint32_t chunk);
+  absl::Status Release(Slot* slot);
+  absl::Status Score(const Instruction& instruction, const Slot& slot);
 
-  // The block's segment, or -1.
-  int segment(uint32_t block) const { return parts_.job->plan.layout().block(block).segment(); }
+  // The slot of an instruction, opened for its micro-batch when it is new.
+  Slot* SlotOf(const Instruction& instruction);
+  SlotMemory& MemoryOf(const Instruction& instruction);
+  // What the block reads; output of the block in front, the batch or what came.
+  absl::StatusOr<ConstMatrix> InputOf(const Instruction& instruction, const Slot& slot);
+  absl::StatusOr<ConstMatrix> OutputGradientOf(const Instruction& instruction, const Slot& slot);
+  // Buffers for the block's gradients of the share under way.
+  absl::StatusOr<BlockGradients> GradientsOf(uint32_t block);
+  BlockWeights WeightsOf(uint32_t block) const;
+  uint64_t RowsOf(uint32_t index) const;
+  uint64_t SamplesOfShare(uint32_t share) const;
+  const v1::BlockLayout& layout(uint32_t block) const {
+    return parts_.job->plan.layout().block(static_cast<int>(block));
+  }
+  uint32_t num_blocks() const {
+    return static_cast<uint32_t>(parts_.job->plan.layout().block_size());
+  }
   Backend* backend() const { return memory_->backend.get(); }
-  // A micro-batch without samples passes through without work.
-  bool empty() const { return batch_.rows() == 0; }
 
   const RunParts& parts_;
   const uint32_t index_;
   LaneMemory* const memory_;
+  std::map<uint32_t, Boundary> boundaries_;  // by id
 
   Round round_;
-  PassContext context_;
-  Prefetcher::Batch batch_;
-  std::vector<const float*> weights_;     // by block; nullptr without parameters
-  std::vector<ConstMatrix> outputs_;      // by block, of the micro-batch under way
-  ConstMatrix gradient_;                  // with respect to the output of the next block to go back
+  std::vector<Stage> stages_;             // by chunk
+  std::vector<const float*> weights_;     // by segment; nullptr before they were awaited
   std::vector<BlockGradient> gradients_;  // by block
   double share_loss_ = 0;
-  uint64_t share_samples_ = 0;
   std::vector<v1::EvaluationChunk> scores_;
+  ActivityRecord record_;
 };
 
 }  // namespace sangam

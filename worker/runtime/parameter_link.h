@@ -47,9 +47,9 @@ class ParameterLink {
   // segment, cut into its pages. `use`: which use of the segment, index into SegmentLayout.use.
   // Returns at once. Nothing is copied: `sum` must not be written until the link has let go of it
   // (FloatBuffer::unique), which it does when the servers have answered with the weights of
-  // `step` + 1; until then the link can send it again on a new connection. Segments of a lower index
-  // go first when several wait.
-  // Errors: ResourceExhausted   more gradients are unanswered than any plan needs
+  // `step` + 1; until then the link can send it again on a new connection. Segments of a lower
+  // index go first when several wait. Errors: ResourceExhausted   more gradients are unanswered
+  // than any plan needs
   //         FailedPrecondition  the link has failed or is closed
   virtual absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
                                     uint64_t samples, const FloatBuffer& sum) = 0;

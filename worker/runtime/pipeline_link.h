@@ -4,37 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/tensor/buffer.h"
 #include "proto/plan.pb.h"
+#include "worker/core/flow_tag.h"
 
 namespace sangam {
-
-enum class FlowDirection {
-  kForward,   // an activation, from the block that made it to the one that reads it
-  kBackward,  // the gradient with respect to it, back
-};
-
-// Which tensor of a generation it is, on its way across one boundary. A tag is sent once.
-struct FlowTag {
-  uint64_t step = 0;
-  bool evaluation = false;
-  uint32_t micro_batch = 0;  // or chunk of the evaluation
-  uint32_t boundary = 0;     // Boundary.id
-  FlowDirection direction = FlowDirection::kForward;
-};
-
-// "forward boundary 1, micro-batch 3 of step 7".
-std::string ToString(const FlowTag& tag);
-
-struct FlowShape {
-  uint64_t rows = 0;
-  uint64_t columns = 0;  // of the boundary
-};
 
 // One worker's connections to the workers in front of it and behind it, and the mailbox of what has
 // come and has not been taken. Tensors between two stages of the same worker go straight to the

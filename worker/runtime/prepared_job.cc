@@ -1,7 +1,7 @@
 #include "worker/runtime/prepared_job.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,65 +12,31 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/data/job_data.h"
 #include "common/plan/batch_cut.h"
-#include "common/plan/span.h"
+#include "common/plan/pipeline_layout.h"
+#include "common/plan/schedule.h"
+#include "common/plan/worker_memory.h"
 #include "proto/plan.pb.h"
-#include "worker/backend/backend.h"
-#include "worker/backend/backends.h"
+#include "worker/core/lane_program.h"
 #include "worker/core/step_program.h"
-#include "worker/data/prefetcher.h"
+#include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
 #include "worker/layers/loss.h"
 
 namespace sangam {
 namespace {
 
-template <typename Sizes>
-uint64_t Product(const Sizes& sizes) {
-  uint64_t product = 1;
-  for (const uint64_t size : sizes) product *= size;
-  return product;
-}
-
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / (1024 * 1024); }
 
-// What the job will hold, as far as it can be told before it is allocated, in bytes.
-struct MemoryNeed {
-  uint64_t data = 0;
-  uint64_t weights = 0;
-  uint64_t gradients = 0;
-  uint64_t activations = 0;
-  uint64_t batches = 0;
-  uint64_t total() const { return data + weights + gradients + activations + batches; }
-};
-
-MemoryNeed NeedOf(const PreparedJob& job, uint32_t lanes) {
-  MemoryNeed need;
-  need.data = job.data.memory_bytes();
-  for (const v1::SegmentLayout& segment : job.plan.layout().segment()) {
-    need.weights += segment.element_count() * sizeof(float);
-  }
-  need.gradients = GradientOutbox::MaxMemoryBytes(job.plan, job.shares, lanes);
-  uint64_t sample = 0;
-  for (const v1::BlockLayout& block : job.plan.layout().block()) {
-    // Kept for backward, and the output and both gradients of the pass under way.
-    sample += block.activation_bytes() +
-              (2 * Product(block.output_shape()) + Product(block.input_shape())) * sizeof(float);
-  }
-  need.activations = sample * job.cut.MaxMicroBatchSize() * lanes;
-  Prefetcher::Options batches = job.PrefetchOptions();
-  batches.lanes = lanes;
-  need.batches = Prefetcher::MemoryBytes(batches);
-  return need;
-}
-
-absl::Status CheckMemory(const MemoryNeed& need, uint64_t limit) {
-  if (limit == 0 || need.total() <= limit) return absl::OkStatus();
+absl::Status CheckMemory(const WorkerMemory& need, uint64_t data, uint64_t limit) {
+  const uint64_t total = need.total() + data;
+  if (limit == 0 || total <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
       "the job needs about %.1f MiB of memory on this worker (data %.1f, weights %.1f, gradients "
-      "%.1f, activations %.1f, prepared batches %.1f); memory_limit is %.1f MiB",
-      MiB(need.total()), MiB(need.data), MiB(need.weights), MiB(need.gradients),
-      MiB(need.activations), MiB(need.batches), MiB(limit)));
+      "%.1f, activations %.1f, messages %.1f, prepared batches %.1f); memory_limit is %.1f MiB",
+      MiB(total), MiB(data), MiB(need.weights), MiB(need.gradients), MiB(need.activations),
+      MiB(need.messages), MiB(need.batches), MiB(limit)));
 }
 
 absl::Status BuildBlocks(PreparedJob* job) {
@@ -81,42 +47,14 @@ absl::Status BuildBlocks(PreparedJob* job) {
                                                    " blocks, expected ", model.block_size(),
                                                    " as in the model"));
   }
-  uint32_t first_layer = 0;
-  for (int b = 0; b < model.block_size(); ++b) {
-    const int segment = layout.block(b).segment();
-    if (segment >= layout.segment_size()) {
-      return absl::InvalidArgumentError(absl::StrCat("plan.layout.block[", b, "].segment: found ",
-                                                     segment, ", expected less than ",
-                                                     layout.segment_size()));
-    }
-    ASSIGN_OR_RETURN(std::unique_ptr<Block> block,
-                     Block::Create(model.block(b), layout.block(b),
-                                   segment < 0 ? nullptr : &layout.segment(segment), first_layer),
-                     "model.block[%d]", b);
-    job->blocks.push_back(std::move(block));
-    first_layer += static_cast<uint32_t>(model.block(b).layer_size());
+  job->blocks.resize(static_cast<size_t>(model.block_size()));
+  for (const uint32_t b : BlocksOf(job->plan, job->worker)) {
+    ASSIGN_OR_RETURN(job->blocks[b], Block::Create(model, layout, b), "model.block[%d]", b);
   }
-  ASSIGN_OR_RETURN(job->loss, Loss::Create(job->spec.loss()));
+  if (job->wants_labels()) {
+    ASSIGN_OR_RETURN(job->loss, Loss::Create(job->spec.loss(), layout.terms_per_sample()));
+  }
   return absl::OkStatus();
-}
-
-absl::StatusOr<LaneMemory> BuildLane(const PreparedJob& job, const std::string& backend) {
-  LaneMemory lane;
-  ASSIGN_OR_RETURN(lane.backend, CreateBackend(backend));
-  if (!lane.backend->uses_host_memory()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "backend ", backend, ": has memory of its own, expected one that works in the host's"));
-  }
-  const uint64_t rows = job.cut.MaxMicroBatchSize();
-  for (const std::unique_ptr<Block>& block : job.blocks) {
-    ASSIGN_OR_RETURN(std::unique_ptr<BlockState> state, block->NewState(lane.backend.get(), rows));
-    lane.states.push_back(std::move(state));
-  }
-  const v1::BlockLayout& last = job.plan.layout().block(job.plan.layout().block_size() - 1);
-  ASSIGN_OR_RETURN(
-      lane.output_gradient,
-      lane.backend->Allocate(static_cast<int64_t>(rows * Product(last.output_shape()))));
-  return lane;
 }
 
 absl::Status CheckCut(const v1::Assignment& assignment) {
@@ -130,7 +68,35 @@ absl::Status CheckCut(const v1::Assignment& assignment) {
   return absl::OkStatus();
 }
 
+absl::Status OpenData(const PrepareOptions& options, PreparedJob* job) {
+  if (job->spec.data().served() || !(job->wants_inputs() || job->wants_labels())) {
+    return absl::OkStatus();
+  }
+  JobDataOptions data;
+  data.root = options.data_root;
+  data.cancelled = options.cancelled;
+  if (options.memory_limit > 0) data.max_memory_bytes = options.memory_limit;
+  ASSIGN_OR_RETURN(job->data, OpenJobData(job->spec, job->plan.layout(), data));
+  return absl::OkStatus();
+}
+
+absl::Status BuildPipelineLink(const PrepareOptions& options, uint32_t lanes, uint32_t slots,
+                               PreparedJob* job) {
+  if (BoundariesOf(job->plan).empty()) return absl::OkStatus();
+  PipelineLinkOptions link;
+  link.plan = &job->plan;
+  link.worker = job->worker;
+  link.lanes = lanes;
+  link.max_rows = job->cut.MaxMicroBatchSize();
+  link.kept = slots * lanes;
+  ASSIGN_OR_RETURN(job->pipeline, options.make_pipeline_link(link), "pipeline link");
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+bool PreparedJob::wants_inputs() const { return HasFirstBlock(plan, worker); }
+bool PreparedJob::wants_labels() const { return HasLastBlock(plan, worker); }
 
 v1::ReadyReport PreparedJob::Facts() const {
   v1::ReadyReport facts;
@@ -141,11 +107,21 @@ v1::ReadyReport PreparedJob::Facts() const {
   return facts;
 }
 
-Prefetcher::Options PreparedJob::PrefetchOptions() const {
-  Prefetcher::Options options;
+BatchOptions PreparedJob::WantedBatches() const {
+  BatchOptions options;
   options.lanes = lanes.size();
+  options.ahead = kBatchesAhead;
   options.max_rows = cut.MaxMicroBatchSize();
-  options.row_elements = data.train->sample_elements();
+  for (const LaneMemory& lane : lanes) {
+    // Batches are held by the slots of the first chunk or of the last; with one stage both are one.
+    if (wants_inputs()) options.held = std::max(options.held, lane.stages.front().slots.size());
+    if (wants_labels()) options.held = std::max(options.held, lane.stages.back().slots.size());
+  }
+  if (wants_inputs()) {
+    options.input_elements = 1;
+    for (const uint64_t d : spec.model().input_shape()) options.input_elements *= d;
+  }
+  if (wants_labels()) options.labels_per_sample = plan.layout().terms_per_sample();
   return options;
 }
 
@@ -153,6 +129,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
                                                         uint32_t worker,
                                                         const PrepareOptions& options) {
   ASSIGN_OR_RETURN(const uint32_t lanes, NumLanes(assignment.plan(), worker, options.threads));
+  RETURN_IF_ERROR(CheckStages(assignment.plan()));
   auto job = std::make_unique<PreparedJob>();
   job->spec = assignment.spec();
   job->plan = assignment.plan();
@@ -161,33 +138,41 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
   job->shares = {shares.begin(), shares.end()};
   if (lanes == 0) return job;
   RETURN_IF_ERROR(CheckCut(assignment));
+  for (const v1::BlockSpec& block : job->spec.model().block()) {
+    job->recompute.push_back(block.recompute());
+  }
+  if (SplitsBackward(job->plan.schedule())) job->backward_mode = BackwardMode::kSplit;
+  job->cut.batch_size = job->spec.batch().size();
+  job->cut.micro_batches = job->plan.micro_batches();
+  job->cut.shares = job->plan.shares();
   // Refuses plans that this worker cannot follow before anything is opened for them.
   ProgramInputs inputs;
   inputs.worker = worker;
   inputs.lanes = lanes;
-  RETURN_IF_ERROR(BuildStepProgram(job->plan, inputs, RoundKind::kTrain).status());
+  inputs.recompute = job->recompute;
+  ASSIGN_OR_RETURN(const StepProgram program,
+                   BuildStepProgram(job->plan, inputs, RoundKind::kTrain));
+  const std::vector<uint32_t> slots = SlotsOf(program, ChunksOf(job->plan));
 
-  JobDataOptions data_options;
-  data_options.root = options.data_root;
-  data_options.cancelled = options.cancelled;
-  if (options.memory_limit > 0) data_options.max_memory_bytes = options.memory_limit;
-  ASSIGN_OR_RETURN(job->data, OpenJobData(job->spec, job->plan.layout(), data_options));
-  job->cut.batch_size = job->spec.batch().size();
-  job->cut.micro_batches = job->plan.micro_batches();
-  job->cut.shares = job->plan.shares();
-  job->cut.training_samples = job->data.train->num_samples();
-  if (!job->spec.evaluation().off()) {
-    job->evaluation_chunks =
-        NumEvaluationChunks(job->data.test_samples(), job->cut.MaxMicroBatchSize());
+  ASSIGN_OR_RETURN(const WorkerMemory need, MemoryOf(job->plan, job->spec, worker, lanes));
+  RETURN_IF_ERROR(CheckMemory(need, 0, options.memory_limit));
+  RETURN_IF_ERROR(OpenData(options, job.get()));
+  if (job->data.train != nullptr) {
+    RETURN_IF_ERROR(CheckMemory(need, job->data.memory_bytes(), options.memory_limit));
   }
-  RETURN_IF_ERROR(CheckMemory(NeedOf(*job, lanes), options.memory_limit));
   RETURN_IF_ERROR(BuildBlocks(job.get()));
-  ASSIGN_OR_RETURN(job->store, SegmentStore::Create(job->plan, /*first_step=*/0));
-  ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, job->shares, lanes));
+  ASSIGN_OR_RETURN(job->store, SegmentStore::Create(job->plan, SegmentsOf(job->plan, worker),
+                                                    /*first_step=*/0));
+  ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, worker, lanes));
   for (uint32_t l = 0; l < lanes; ++l) {
-    ASSIGN_OR_RETURN(LaneMemory lane, BuildLane(*job, options.backend), "memory of lane %d", l);
+    ASSIGN_OR_RETURN(
+        LaneMemory lane,
+        BuildLaneMemory(*job, options.backend, SlotsOf(program.lanes[l], ChunksOf(job->plan))),
+        "memory of lane %d", l);
     job->lanes.push_back(std::move(lane));
   }
+  RETURN_IF_ERROR(
+      BuildPipelineLink(options, lanes, *std::max_element(slots.begin(), slots.end()), job.get()));
   return job;
 }
 

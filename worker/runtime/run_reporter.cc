@@ -28,4 +28,22 @@ void RunReporter::AddScores(uint64_t step, const std::vector<v1::EvaluationChunk
   sink_->Report(job_, generation_, std::move(report));
 }
 
+void RunReporter::AddTrace(uint64_t step, std::vector<v1::TraceEvent> events) {
+  MutexLock lock(&mutex_);
+  std::optional<v1::TraceReport> done = ledger_.AddTrace(step, std::move(events));
+  if (!done.has_value()) return;
+  v1::JobReport report;
+  *report.mutable_trace() = *std::move(done);
+  sink_->Report(job_, generation_, std::move(report));
+}
+
+void RunReporter::AddTimes(const std::vector<v1::BlockTime>& times) {
+  MutexLock lock(&mutex_);
+  std::optional<v1::BlockTimesReport> done = ledger_.AddTimes(times);
+  if (!done.has_value()) return;
+  v1::JobReport report;
+  *report.mutable_block_times() = *std::move(done);
+  sink_->Report(job_, generation_, std::move(report));
+}
+
 }  // namespace sangam

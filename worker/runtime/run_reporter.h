@@ -12,7 +12,7 @@
 namespace sangam {
 
 // Turns what lanes say into reports: a step is reported when the worker's last share of it is done,
-// an evaluation when the last lane is. Thread-safe.
+// everything else when the last lane has spoken. Thread-safe.
 class RunReporter {
  public:
   // `sink` must outlive the reporter.
@@ -21,6 +21,8 @@ class RunReporter {
 
   void AddShare(uint64_t step, uint32_t share, double loss_sum, uint64_t samples);
   void AddScores(uint64_t step, const std::vector<v1::EvaluationChunk>& chunks);
+  void AddTrace(uint64_t step, std::vector<v1::TraceEvent> events);
+  void AddTimes(const std::vector<v1::BlockTime>& times);
 
  private:
   const uint64_t job_;

@@ -29,8 +29,8 @@ SegmentStore::SegmentStore(const v1::Plan& plan, PageMap pages)
   }
 }
 
-absl::StatusOr<std::unique_ptr<SegmentStore>> SegmentStore::Create(const v1::Plan& plan,
-                                                                   uint64_t first_step) {
+absl::StatusOr<std::unique_ptr<SegmentStore>> SegmentStore::Create(
+    const v1::Plan& plan, const std::vector<uint32_t>& segments, uint64_t first_step) {
   ASSIGN_OR_RETURN(PageMap pages, PageMap::Create(plan));
   std::unique_ptr<SegmentStore> store(new SegmentStore(plan, std::move(pages)));
   MutexLock lock(&store->mutex_);
@@ -43,14 +43,21 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> SegmentStore::Create(const v1::Pla
                                                      plan.layout().block_size()));
     }
     store->block_names_.push_back(plan.layout().block(static_cast<int>(layout.block())).name());
-    ASSIGN_OR_RETURN(FloatBuffer weights, FloatBuffer::Allocate(layout.element_count()),
-                     "weights of block \"%s\"", store->block_names_.back());
-    store->weights_.push_back(std::move(weights));
     Segment segment;
     segment.expected = first_step;
     segment.missing = store->pages_.pages(s).size();
     segment.arrived.assign(segment.missing, false);
     store->segments_.push_back(std::move(segment));
+  }
+  store->weights_.resize(store->segments_.size());
+  for (const uint32_t s : segments) {
+    if (s >= store->pages_.num_segments()) {
+      return absl::InvalidArgumentError(absl::StrCat("segment: found ", s, ", expected less than ",
+                                                     store->pages_.num_segments()));
+    }
+    const uint64_t elements = plan.layout().segment(static_cast<int>(s)).element_count();
+    ASSIGN_OR_RETURN(store->weights_[s], FloatBuffer::Allocate(elements), "weights of block \"%s\"",
+                     store->block_names_[s]);
   }
   return store;
 }
@@ -72,6 +79,11 @@ absl::StatusOr<PageRange> SegmentStore::CheckHeader(const v1::FrameHeader& heade
   }
   ASSIGN_OR_RETURN(const uint32_t page, pages_.PageAt(header.segment(), header.first_element()),
                    "weights frame");
+  if (!Holds(header.segment())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights frame: found segment ", header.segment(), " (block \"",
+                     block_names_[header.segment()], "\"), expected one that this worker needs"));
+  }
   const PageRange& range = pages_.pages(header.segment())[page];
   if (header.element_count() != range.element_count ||
       payload_bytes != range.element_count * sizeof(float)) {
@@ -116,7 +128,7 @@ void SegmentStore::OnLinkFailed(const absl::Status& status) {
 void SegmentStore::Expect(uint32_t segment, uint64_t step) {
   MutexLock lock(&mutex_);
   Segment& entry = segments_[segment];
-  SANGAM_CHECK(entry.missing == 0 && entry.expected + 1 == step);
+  SANGAM_CHECK(Holds(segment) && entry.missing == 0 && entry.expected + 1 == step);
   entry.expected = step;
   entry.missing = entry.arrived.size();
   std::fill(entry.arrived.begin(), entry.arrived.end(), false);
@@ -124,6 +136,10 @@ void SegmentStore::Expect(uint32_t segment, uint64_t step) {
 
 absl::StatusOr<const float*> SegmentStore::Await(uint32_t segment, uint64_t step,
                                                  absl::Duration stall_limit) {
+  if (!Holds(segment)) {
+    return absl::InternalError(absl::StrCat("weights of segment ", segment,
+                                            " asked for, which this worker does not hold"));
+  }
   const absl::Duration start = Clock::Real().Steady();
   MutexLock lock(&mutex_);
   for (;;) {

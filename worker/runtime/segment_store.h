@@ -21,8 +21,8 @@
 
 namespace sangam {
 
-// The weights that one worker computes with: one buffer for each segment, filled page by page by
-// the link's thread. A segment is ready at a step when all of its pages have come.
+// The weights that one worker computes with: one buffer for each segment that it needs, filled page
+// by page by the link's thread. A segment is ready at a step when all of its pages have come.
 //
 // Weights are overwritten in place, so the store must know when nobody reads them any more: the
 // trainer calls Expect(segment, t + 1) before it sends the segment's last gradient of step t, and
@@ -30,15 +30,18 @@ namespace sangam {
 // Thread-safe.
 class SegmentStore : public WeightsReceiver {
  public:
-  // Sets the memory aside. Every segment of the plan's layout is expected at `first_step`.
-  // Errors: InvalidArgument    the plan's pages do not fit its layout
+  // Sets memory aside for `segments`, each of which is expected at `first_step`. The calls below
+  // are for these segments only.
+  // Errors: InvalidArgument    the plan's pages do not fit its layout, or it has no such segment
   //         ResourceExhausted  the memory cannot be had
   static absl::StatusOr<std::unique_ptr<SegmentStore>> Create(const v1::Plan& plan,
+                                                              const std::vector<uint32_t>& segments,
                                                               uint64_t first_step);
 
   // Copies the page to its place, on the calling thread. Weights that are here already are ignored.
   // Errors: Aborted             another job or generation
-  //         InvalidArgument     kind, encoding, segment, range or length; names found and expected
+  //         InvalidArgument     kind, encoding, range or length, or a segment that has no memory
+  //                             here; names found and expected
   //         FailedPrecondition  a step that is not expected yet
   absl::Status OnWeights(const v1::FrameHeader& header, const SlicePayload& elements) override;
 
@@ -46,14 +49,16 @@ class SegmentStore : public WeightsReceiver {
   void OnLinkFailed(const absl::Status& status) override;
 
   // From now on the weights of `step` may come for `segment` and replace those that are here.
-  // REQUIRES: the segment is complete at step - 1, and nobody reads it before the next Await.
+  // REQUIRES: the segment has memory here and is complete at step - 1, and nobody reads it before
+  // the next Await.
   void Expect(uint32_t segment, uint64_t step);
 
   // Waits until all pages of `segment` are those of `step`; its weights then. They stay unchanged
   // until Expect is called for the next step.
   // Errors: DeadlineExceeded  no page came for `stall_limit`; names segment, page, server and ages
   //         Cancelled         stopped
-  //         Internal          a later step is expected already: the weights of `step` may be gone
+  //         Internal          a later step is expected already: the weights of `step` may be gone;
+  //                           or a segment that has no memory here
   //         others            the link's failure
   absl::StatusOr<const float*> Await(uint32_t segment, uint64_t step, absl::Duration stall_limit);
 
@@ -63,6 +68,7 @@ class SegmentStore : public WeightsReceiver {
   // The link's failure; OK when there is none.
   absl::Status link_failure() const;
 
+  // 0 for a segment that has no memory here.
   uint64_t segment_elements(uint32_t segment) const { return weights_[segment].size(); }
 
  private:
@@ -73,6 +79,7 @@ class SegmentStore : public WeightsReceiver {
   };
 
   SegmentStore(const v1::Plan& plan, PageMap pages);
+  bool Holds(uint32_t segment) const { return weights_[segment].size() > 0; }
   // The page that the frame is for.
   absl::StatusOr<PageRange> CheckHeader(const v1::FrameHeader& header, size_t payload_bytes) const;
   absl::Status Stalled(uint32_t index, uint64_t step, absl::Duration waited) const
@@ -83,8 +90,8 @@ class SegmentStore : public WeightsReceiver {
   const PageMap pages_;
   std::vector<std::string> server_names_;  // "name (address)"
   std::vector<std::string> block_names_;   // by segment
-  // By segment. The handles are constant after creation; who touches the floats, the rule above
-  // says.
+  // By segment; empty for those that are not needed. The handles are constant after creation; who
+  // touches the floats, the rule above says.
   std::vector<FloatBuffer> weights_;
 
   mutable Mutex mutex_;

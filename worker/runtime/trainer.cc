@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -15,7 +14,9 @@
 #include "absl/time/time.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/data/batch_reader.h"
 #include "common/plan/batch_cut.h"
+#include "common/plan/pipeline_layout.h"
 #include "common/tensor/slices.h"
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
@@ -23,26 +24,62 @@
 #include "worker/core/progress_ledger.h"
 #include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
+#include "worker/data/batch_source.h"
 #include "worker/data/prefetcher.h"
-#include "worker/data/sampler.h"
+#include "worker/runtime/batch_feed.h"
 #include "worker/runtime/lane.h"
 #include "worker/runtime/parameter_link.h"
 
 namespace sangam {
 namespace {
 
-Timeline TimelineOf(const v1::Assignment& assignment, const PreparedJob& job) {
+BatchCut CutOf(const PreparedJob& job, const v1::Assignment& assignment) {
+  BatchCut cut = job.cut;
+  cut.training_samples = assignment.train_samples();
+  return cut;
+}
+
+Timeline TimelineOf(const PreparedJob& job, const v1::Assignment& assignment) {
   Timeline timeline;
   timeline.steps_total = assignment.steps_total();
   timeline.steps_per_epoch = assignment.steps_per_epoch();
-  timeline.evaluate = job.evaluation_chunks > 0;
+  timeline.evaluate = assignment.test_samples() > 0;
   timeline.evaluate_every_epochs = job.spec.evaluation().every_epochs();
   return timeline;
 }
 
-ProgressLedger LedgerOf(const PreparedJob& job) {
+uint64_t ChunksOf(const BatchCut& cut, uint64_t test_samples) {
+  return NumEvaluationChunks(test_samples, cut.MaxMicroBatchSize());
+}
+
+ProgressLedger LedgerOf(const PreparedJob& job, const v1::Assignment& assignment) {
   return ProgressLedger(job.shares, static_cast<uint32_t>(job.lanes.size()),
-                        static_cast<uint32_t>(job.evaluation_chunks));
+                        static_cast<uint32_t>(ChunksOf(job.cut, assignment.test_samples())));
+}
+
+// Whether the numbers of the assignment fit one another and the data that this worker has opened.
+absl::Status CheckLength(const PreparedJob& job, const v1::Assignment& run) {
+  if (run.steps_total() == 0 || run.train_samples() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("found ", run.steps_total(), " steps over ",
+                                                   run.train_samples(),
+                                                   " samples, expected at least 1 of each"));
+  }
+  const BatchCut cut = CutOf(job, run);
+  if (run.steps_per_epoch() != cut.StepsPerEpoch()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "steps_per_epoch: found ", run.steps_per_epoch(), ", expected ", cut.StepsPerEpoch(),
+        " for ", cut.training_samples, " samples in batches of ", cut.batch_size));
+  }
+  if (job.data.train == nullptr) return absl::OkStatus();
+  const bool tested = run.test_samples() > 0;
+  if (job.data.train->num_samples() != run.train_samples() ||
+      (tested && job.data.test_samples() != run.test_samples())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("train_samples and test_samples: found ", run.train_samples(), " and ",
+                     run.test_samples(), ", expected ", job.data.train->num_samples(), " and ",
+                     job.data.test_samples(), " as in the data"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -69,32 +106,21 @@ Trainer::Trainer(PreparedJob* job, const v1::Assignment& assignment, const Optio
                  ReportSink* sink)
     : job_(job),
       options_(options),
-      timeline_(TimelineOf(assignment, *job)),
-      reporter_(job->plan.job(), job->plan.generation(), LedgerOf(*job), sink) {}
+      cut_(CutOf(*job, assignment)),
+      test_samples_(assignment.test_samples()),
+      timeline_(TimelineOf(*job, assignment)),
+      reporter_(job->plan.job(), job->plan.generation(), LedgerOf(*job, assignment), sink) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(PreparedJob* job,
                                                          const v1::Assignment& assignment,
-                                                         const Options& options, ReportSink* sink) {
-  if (assignment.steps_total() == 0) {
-    return absl::InvalidArgumentError("steps_total: found 0, expected at least 1");
-  }
-  if (assignment.steps_per_epoch() != job->cut.StepsPerEpoch()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("steps_per_epoch: found ", assignment.steps_per_epoch(), ", expected ",
-                     job->cut.StepsPerEpoch(), " for ", job->cut.training_samples,
-                     " samples in batches of ", job->cut.batch_size));
-  }
+                                                         const Options& options, ReportSink* sink,
+                                                         const BatchFeedFactory& make_feed) {
+  RETURN_IF_ERROR(CheckLength(*job, assignment));
   std::unique_ptr<Trainer> trainer(new Trainer(job, assignment, options, sink));
   RETURN_IF_ERROR(trainer->BuildPrograms());
-  for (size_t l = 0; l < job->lanes.size(); ++l) {
-    trainer->loads_.push_back(
-        {LoadSequence(trainer->timeline_, &trainer->train_.lanes[l], &trainer->evaluate_.lanes[l]),
-         0, std::nullopt});
+  if (job->wants_inputs() || job->wants_labels()) {
+    RETURN_IF_ERROR(trainer->StartBatches(make_feed));
   }
-  ASSIGN_OR_RETURN(trainer->prefetcher_,
-                   Prefetcher::Start(job->PrefetchOptions(), [raw = trainer.get()](size_t lane) {
-                     return raw->NextRun(lane);
-                   }));
   return trainer;
 }
 
@@ -102,49 +128,41 @@ absl::Status Trainer::BuildPrograms() {
   ProgramInputs inputs;
   inputs.worker = job_->worker;
   inputs.lanes = static_cast<uint32_t>(job_->lanes.size());
-  inputs.evaluation_chunks = job_->evaluation_chunks;
+  inputs.evaluation_chunks = ChunksOf(cut_, test_samples_);
+  inputs.recompute = job_->recompute;
   ASSIGN_OR_RETURN(train_, BuildStepProgram(job_->plan, inputs, RoundKind::kTrain));
   ASSIGN_OR_RETURN(evaluate_, BuildStepProgram(job_->plan, inputs, RoundKind::kEvaluate));
   ASSIGN_OR_RETURN(finish_, BuildStepProgram(job_->plan, inputs, RoundKind::kFinish));
   return absl::OkStatus();
 }
 
-std::optional<SampleRun> Trainer::NextRun(size_t lane) {
-  LaneLoads& loads = loads_[lane];
-  const std::optional<Load> load = loads.loads.Next();
+absl::Status Trainer::StartBatches(const BatchFeedFactory& make_feed) {
+  for (size_t l = 0; l < job_->lanes.size(); ++l) {
+    loads_.emplace_back(timeline_, &train_.lanes[l], &evaluate_.lanes[l]);
+  }
+  BatchSequence sequence = [this](size_t lane) { return NextBatch(lane); };
+  if (job_->spec.data().served()) {
+    ASSIGN_OR_RETURN(
+        batches_, make_feed(job_->plan, job_->worker, job_->WantedBatches(), std::move(sequence)));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(
+      batches_, Prefetcher::Start(job_->WantedBatches(), BatchReader(job_->spec, cut_, &job_->data),
+                                  std::move(sequence)));
+  return absl::OkStatus();
+}
+
+std::optional<BatchId> Trainer::NextBatch(size_t lane) {
+  const std::optional<Load> load = loads_[lane].Next();
   if (!load.has_value()) return std::nullopt;
-  const BatchCut& cut = job_->cut;
-  SampleRun run;
-  run.tag = load->index;
-  if (load->round.kind == RoundKind::kEvaluate) {
-    const IndexRange chunk =
-        EvaluationChunk(job_->data.test_samples(), cut.MaxMicroBatchSize(), load->index);
-    run.dataset = job_->data.test.get();
-    run.order = Sampler::InOrder(run.dataset->num_samples());
-    run.first = chunk.begin;
-    run.count = chunk.size();
-    return run;
-  }
-  const uint64_t step = load->round.step;
-  const uint64_t epoch = cut.EpochOf(step);
-  if (!loads.order.has_value() || loads.epoch != epoch) {
-    loads.epoch = epoch;
-    loads.order = job_->spec.data().no_shuffle()
-                      ? Sampler::InOrder(cut.training_samples)
-                      : Sampler::Shuffled(job_->spec.seed(), epoch, cut.training_samples);
-  }
-  const IndexRange part = cut.MicroBatch(step, load->index);
-  run.dataset = job_->data.train.get();
-  run.order = *loads.order;
-  run.first = cut.BatchSamples(step).begin + part.begin;
-  run.count = part.size();
-  return run;
+  return BatchId{load->round.kind == RoundKind::kEvaluate, load->round.step, load->index};
 }
 
 void Trainer::End(const absl::Status& reason) {
   if (!latch_.Trip(reason)) return;
   job_->store->Stop();
-  prefetcher_->Stop();
+  if (job_->pipeline != nullptr) job_->pipeline->Stop();
+  if (batches_ != nullptr) batches_->Stop();
 }
 
 void Trainer::Stop() { End(absl::CancelledError("the run was stopped")); }
@@ -152,31 +170,39 @@ void Trainer::Stop() { End(absl::CancelledError("the run was stopped")); }
 absl::Status Trainer::Run(const ParameterLinkFactory& make_link) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterLink> link, make_link(job_->plan, job_->worker));
   Receiver receiver(this);
-  std::vector<uint32_t> segments(static_cast<size_t>(job_->plan.layout().segment_size()));
-  std::iota(segments.begin(), segments.end(), 0);
-  absl::Status status = link->Start(segments, timeline_.first_step, &receiver);
-  if (status.ok()) status = RunLanes(link.get());
-  const absl::Status closed =
-      link->Close(status.ok() ? options_.close_deadline : absl::ZeroDuration());
-  if (status.ok() && !closed.ok()) {
-    // All weights have come: a server that is slow to say goodbye changes nothing.
-    LogWarning("link did not end in order", "job=%d generation=%d status=%s", job_->plan.job(),
-               job_->plan.generation(), LogValue(closed.ToString()));
+  absl::Status status =
+      link->Start(SegmentsOf(job_->plan, job_->worker), timeline_.first_step, &receiver);
+  if (status.ok() && job_->pipeline != nullptr) {
+    status = job_->pipeline->Start([this](const absl::Status& failure) { End(failure); });
   }
+  if (status.ok()) status = RunLanes(link.get());
+  CloseLinks(status.ok(), link.get());
   // A push into a link that has just failed knows less than the link, whose word has come by now.
   const absl::Status link_failure = job_->store->link_failure();
   if (absl::IsFailedPrecondition(status) && !link_failure.ok()) return link_failure;
   return status;
 }
 
+void Trainer::CloseLinks(bool in_order, ParameterLink* link) {
+  const absl::Duration deadline = in_order ? options_.close_deadline : absl::ZeroDuration();
+  absl::Status closed = link->Close(deadline);
+  if (job_->pipeline != nullptr) closed.Update(job_->pipeline->Close(deadline));
+  if (!in_order || closed.ok()) return;
+  // All weights have come: a peer that is slow to say goodbye changes nothing.
+  LogWarning("link did not end in order", "job=%d generation=%d status=%s", job_->plan.job(),
+             job_->plan.generation(), LogValue(closed.ToString()));
+}
+
 absl::Status Trainer::RunLanes(ParameterLink* link) {
   RunParts parts;
   parts.job = job_;
+  parts.cut = cut_;
+  parts.test_samples = test_samples_;
   parts.timeline = timeline_;
   parts.train = &train_;
   parts.evaluate = &evaluate_;
   parts.finish = &finish_;
-  parts.prefetcher = prefetcher_.get();
+  parts.batches = batches_.get();
   parts.link = link;
   parts.reporter = &reporter_;
   parts.latch = &latch_;

@@ -9,12 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/data/batch_id.h"
+#include "common/plan/batch_cut.h"
 #include "proto/plan.pb.h"
 #include "worker/core/load_sequence.h"
 #include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
-#include "worker/data/prefetcher.h"
-#include "worker/data/sampler.h"
+#include "worker/data/batch_source.h"
+#include "worker/runtime/batch_feed.h"
 #include "worker/runtime/parameter_link.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/report_sink.h"
@@ -35,17 +37,18 @@ class Trainer {
   };
 
   // `job` and `sink` must outlive the trainer; `job` must have lanes and serves one trainer only.
-  // `assignment`: in phase RUN, of the same plan. The preparation of data begins.
-  // Errors: InvalidArgument    no steps, or steps_per_epoch contradicts the data
+  // `assignment`: in phase RUN, of the same plan. `make_feed`: where samples come from when the
+  // coordinator serves them. The preparation of data begins.
+  // Errors: InvalidArgument    no steps, or numbers that contradict the data
   //         ResourceExhausted  the memory cannot be had
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(PreparedJob* job,
                                                          const v1::Assignment& assignment,
-                                                         const Options& options, ReportSink* sink);
+                                                         const Options& options, ReportSink* sink,
+                                                         const BatchFeedFactory& make_feed);
   ~Trainer() = default;
 
-  // Trains, evaluates and ends the link; returns when every thread of the run has ended. Call once.
-  // Reports steps and evaluations, not the end.
-  // Errors: Cancelled  stopped
+  // Trains, evaluates and ends the links; returns when every thread of the run has ended. Call
+  // once. Reports steps and evaluations, not the end. Errors: Cancelled  stopped
   //         others     what failed first, in words that name it
   absl::Status Run(const ParameterLinkFactory& make_link);
 
@@ -58,29 +61,27 @@ class Trainer {
   Trainer(PreparedJob* job, const v1::Assignment& assignment, const Options& options,
           ReportSink* sink);
   absl::Status BuildPrograms();
-  // What the prefetcher prepares next for a lane.
-  std::optional<SampleRun> NextRun(size_t lane);
+  absl::Status StartBatches(const BatchFeedFactory& make_feed);
+  // What is prepared next for a lane.
+  std::optional<BatchId> NextBatch(size_t lane);
   // Ends the run because of `reason` unless it has ended already.
   void End(const absl::Status& reason);
   absl::Status RunLanes(ParameterLink* link);
+  void CloseLinks(bool in_order, ParameterLink* link);
 
   PreparedJob* const job_;
   const Options options_;
-  Timeline timeline_;
+  const BatchCut cut_;
+  const uint64_t test_samples_;
+  const Timeline timeline_;
   StepProgram train_;
   StepProgram evaluate_;
   StepProgram finish_;
   RunReporter reporter_;
   RunLatch latch_;
 
-  // Used on the prefetcher's thread only.
-  struct LaneLoads {
-    LoadSequence loads;
-    uint64_t epoch = 0;
-    std::optional<Sampler> order;  // of `epoch`
-  };
-  std::vector<LaneLoads> loads_;
-  std::unique_ptr<Prefetcher> prefetcher_;  // last: its thread uses the above
+  std::vector<LoadSequence> loads_;       // by lane; used on the source's thread only
+  std::unique_ptr<BatchSource> batches_;  // last: its thread uses the above
 };
 
 }  // namespace sangam

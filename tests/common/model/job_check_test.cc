@@ -108,6 +108,28 @@ TEST(JobCheckTest, OutputMustBeOneRowOfClasses) {
   EXPECT_FALSE(CheckJobSpec(spec).empty());
 }
 
+TEST(JobCheckTest, OutputMustFitTheLoss) {
+  v1::JobSpec spec = Spec("loss { token_cross_entropy {} }");
+  EXPECT_THAT(Faults(spec),
+              HasSubstr("loss.token_cross_entropy: found a model output of shape [3], expected two "
+                        "dimensions"));
+  spec.mutable_model()->add_input_shape(2);
+  EXPECT_THAT(CheckJobSpec(spec), IsEmpty());
+  spec.mutable_loss()->mutable_softmax_cross_entropy();
+  EXPECT_THAT(Faults(spec), HasSubstr("loss.softmax_cross_entropy: found a model output of shape "
+                                      "[4,3], expected one dimension"));
+}
+
+TEST(ResolveDefaultsTest, ExpandsTransformerLayers) {
+  v1::JobSpec spec = Spec("loss { token_cross_entropy {} }");
+  spec.mutable_model()->add_input_shape(2);
+  spec.mutable_model()->mutable_block(0)->add_layer()->mutable_transformer()->set_heads(1);
+  ASSERT_THAT(CheckJobSpec(spec), IsEmpty());
+  const v1::BlockSpec block = ResolveDefaults(spec).model().block(0);
+  ASSERT_EQ(block.layer_size(), 3);
+  EXPECT_EQ(block.layer(2).residual().layer(1).linear().out_features(), 12u);
+}
+
 TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
   const v1::JobSpec spec = ResolveDefaults(Spec("optimizer { adamw { beta1: 0.5 } }"));
   EXPECT_EQ(spec.batch().shares(), 8u);

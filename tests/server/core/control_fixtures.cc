@@ -69,6 +69,17 @@ v1::JobSpec SmallJob(const std::string& name, uint32_t workers, uint32_t servers
   return ResolveDefaults(spec);
 }
 
+v1::JobSpec PipelineJob(const std::string& name) {
+  v1::JobSpec spec = SmallJob(name, 3, 1);
+  v1::BlockSpec middle;
+  middle.set_name("middle");
+  middle.add_layer()->mutable_linear()->set_out_features(8);
+  *spec.mutable_model()->add_block() = middle;
+  spec.mutable_model()->mutable_block()->SwapElements(1, 2);
+  spec.set_strategy(v1::MODEL_PARALLEL);
+  return spec;
+}
+
 v1::ModelLayout LayoutOf(const v1::JobSpec& spec) {
   auto layout = BuildModelLayout(spec.model());
   EXPECT_TRUE(layout.ok()) << layout.status();
@@ -80,12 +91,25 @@ v1::Plan PlanOf(const v1::JobSpec& spec) {
   request.job = 1;
   request.generation = 1;
   for (uint32_t i = 1; i <= spec.resources().workers(); ++i) {
-    request.workers.push_back({absl::StrCat("w-", i), 1, ""});
+    request.workers.push_back({absl::StrCat("w-", i), 1, absl::StrCat("10.0.1.", i, ":7071")});
   }
   for (uint32_t i = 1; i <= spec.resources().servers(); ++i) {
     request.servers.push_back({absl::StrCat("s-", i), 1, absl::StrCat("10.0.0.", i, ":7070")});
   }
-  return MakePlan(request, spec, LayoutOf(spec));
+  const v1::ModelLayout layout = LayoutOf(spec);
+  if (spec.strategy() == v1::MODEL_PARALLEL) {
+    request.shape.ranks = spec.resources().workers();
+    request.shape.lanes = 1;
+    for (int b = 0; b < layout.block_size(); ++b) {
+      v1::StagePlan stage;
+      stage.set_first_block(static_cast<uint32_t>(b));
+      stage.set_block_count(1);
+      request.shape.stages.push_back(stage);
+    }
+  }
+  const auto plan = MakePlan(request, spec, layout);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *plan;
 }
 
 v1::DaemonIdentity Daemon(v1::DaemonRole role, const std::string& name, uint64_t incarnation) {
@@ -100,8 +124,11 @@ v1::RegisterRequest Registration(const v1::DaemonIdentity& daemon) {
   v1::RegisterRequest request;
   *request.mutable_daemon() = daemon;
   request.set_protocol_version(kProtocolVersion);
-  if (daemon.role() == v1::SERVER) request.set_address(absl::StrCat(daemon.name(), ":7070"));
-  if (daemon.role() == v1::WORKER) request.set_backend("cpu");
+  request.set_address(absl::StrCat(daemon.name(), ":7070"));
+  if (daemon.role() == v1::WORKER) {
+    request.set_backend("cpu");
+    request.set_flops_per_second(1e10);
+  }
   request.set_threads(2);
   return request;
 }

@@ -17,9 +17,14 @@ namespace sangam::testing {
 // in 4 micro-batches and shares; 2 epochs; evaluates at the end.
 v1::JobSpec SmallJob(const std::string& name, uint32_t workers, uint32_t servers);
 
+// The same with a third block between the two, spread over three workers w-1, w-2 and w-3 as a
+// pipeline with one block each.
+v1::JobSpec PipelineJob(const std::string& name);
+
 v1::ModelLayout LayoutOf(const v1::JobSpec& spec);
 
-// A plan of `spec` for workers w-1, w-2, ... and servers s-1, s-2, ..., all of incarnation 1.
+// A plan of `spec` for workers w-1, w-2, ... and servers s-1, s-2, ..., all of incarnation 1: data
+// parallel, or a pipeline of all workers with one block each when its strategy is MODEL_PARALLEL.
 v1::Plan PlanOf(const v1::JobSpec& spec);
 
 v1::DaemonIdentity Daemon(v1::DaemonRole role, const std::string& name, uint64_t incarnation = 1);

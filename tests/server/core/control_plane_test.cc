@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
@@ -25,6 +26,7 @@ using testing::Evaluated;
 using testing::Failed;
 using testing::Finished;
 using testing::LayoutOf;
+using testing::PipelineJob;
 using testing::Ready;
 using testing::Registration;
 using testing::SmallJob;
@@ -80,13 +82,16 @@ class ControlPlaneTest : public ::testing::Test {
     alive_.erase(name);
   }
 
-  uint64_t Submit(const std::string& name, uint32_t workers = 2, uint32_t servers = 1) {
-    JobTable::Submission submission;
-    submission.spec = SmallJob(name, workers, servers);
-    submission.layout = LayoutOf(submission.spec);
-    const auto job = control_.Submit(submission, Now());
+  static JobTable::Submission SubmissionOf(const v1::JobSpec& spec) {
+    return {spec, LayoutOf(spec), ""};
+  }
+  uint64_t SubmitSpec(const v1::JobSpec& spec) {
+    const auto job = control_.Submit(SubmissionOf(spec), Now());
     EXPECT_TRUE(job.ok()) << job.status();
     return job.ok() ? job->id() : 0;
+  }
+  uint64_t Submit(const std::string& name, uint32_t workers = 2, uint32_t servers = 1) {
+    return SubmitSpec(SmallJob(name, workers, servers));
   }
 
   absl::Status Report(const std::string& name, uint64_t job,
@@ -191,6 +196,8 @@ TEST_F(ControlPlaneTest, AJobRunsFromTheQueueToItsEnd) {
   EXPECT_EQ(PhaseOf("w-2", job), "RUN");
   EXPECT_EQ(AssignmentOf("w-2", job)->steps_total(), testing::kStepsTotal);
   EXPECT_EQ(AssignmentOf("s-1", job)->steps_per_epoch(), testing::kStepsPerEpoch);
+  EXPECT_EQ(AssignmentOf("w-1", job)->train_samples(), testing::kTrainSamples);
+  EXPECT_EQ(AssignmentOf("w-1", job)->test_samples(), 5u);
   EXPECT_EQ(AssignmentOf("s-1", job)->plan().generation(), 1u);
 
   Pass(2);
@@ -542,7 +549,9 @@ TEST_F(ControlPlaneTest, TheClusterSaysWhoHoldsWhat) {
   EXPECT_EQ(daemons["s-1"].role(), "server");
   EXPECT_EQ(daemons["s-1"].address(), "s-1:7070");
   EXPECT_EQ(daemons["w-1"].role(), "worker");
+  EXPECT_EQ(daemons["w-1"].address(), "w-1:7070");
   EXPECT_EQ(daemons["w-1"].backend(), "cpu");
+  EXPECT_EQ(daemons["w-1"].flops_per_second(), 1e10);
   EXPECT_EQ(daemons["w-1"].threads(), 2u);
   ASSERT_EQ(daemons["w-1"].job_size(), 1);
   EXPECT_EQ(daemons["w-1"].job(0), job);
@@ -553,6 +562,228 @@ TEST_F(ControlPlaneTest, TheClusterSaysWhoHoldsWhat) {
   for (const v1::DaemonStatus& daemon : cluster.daemon()) {
     EXPECT_EQ(daemon.alive(), daemon.name() != "w-2");
   }
+}
+
+// Jobs whose model is spread over workers.
+class SpreadJobTest : public ControlPlaneTest {
+ protected:
+  void JoinAll() {
+    for (const char* name : {"w-1", "w-2", "w-3", "s-1"}) Join(name);
+  }
+  void JoinWithMemory(const std::string& name, uint64_t bytes) {
+    v1::RegisterRequest request = Registration(Daemon(RoleOf(name), name));
+    request.set_memory_bytes(bytes);
+    ASSERT_TRUE(control_.Register(request, Now()).ok());
+    alive_[name] = request.daemon();
+  }
+  uint64_t RunningPipeline() {
+    JoinAll();
+    const uint64_t job = SubmitSpec(PipelineJob("pipeline"));
+    AllReady(job);
+    return job;
+  }
+  // What a worker did in a step: a forward pass that begins and ends after so many milliseconds.
+  static v1::JobReport Traced(uint64_t step, uint64_t begin_ms, uint64_t end_ms) {
+    v1::JobReport report;
+    report.mutable_trace()->set_step(step);
+    v1::TraceEvent* event = report.mutable_trace()->add_event();
+    event->set_activity(v1::FORWARD);
+    event->set_begin_us(1000 * begin_ms);
+    event->set_duration_us(1000 * (end_ms - begin_ms));
+    return report;
+  }
+};
+
+TEST_F(SpreadJobTest, AssignmentsSayWhoComputesWhatAndTheJobShowsIt) {
+  const uint64_t job = RunningPipeline();
+  const std::optional<v1::Assignment> assignment = AssignmentOf("w-2", job);
+  ASSERT_TRUE(assignment.has_value());
+  const v1::Plan& plan = assignment->plan();
+  EXPECT_EQ(plan.ranks(), 3u);
+  ASSERT_EQ(plan.stage_size(), 3);
+  ASSERT_EQ(plan.worker_size(), 3);
+  EXPECT_EQ(plan.worker(1).rank(), 1u);
+  EXPECT_EQ(plan.worker(1).address(), "w-2:7070");
+  EXPECT_EQ(assignment->train_samples(), testing::kTrainSamples);
+  EXPECT_EQ(assignment->test_samples(), 5u);
+  EXPECT_EQ(Job(job).strategy(), v1::MODEL_PARALLEL);
+  EXPECT_EQ(Job(job).schedule(), v1::ONE_F_ONE_B);
+  ASSERT_EQ(Job(job).stage_size(), 3);
+  EXPECT_EQ(Job(job).stage(1).first_block(), "middle");
+  EXPECT_EQ(Job(job).stage(1).worker(0), "w-2");
+  EXPECT_EQ(Job(job).plan_reason(), "");
+}
+
+TEST_F(SpreadJobTest, APipelineRunsToTheEnd) {
+  const uint64_t job = RunningPipeline();
+  const v1::Plan plan = AssignmentOf("w-1", job)->plan();
+  std::vector<v1::JobReport> reports;
+  for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
+    reports.push_back(Step(plan.worker(2), step));
+  }
+  reports.push_back(Evaluated(plan.worker(2), testing::kStepsTotal));
+  reports.push_back(Finished());
+  EXPECT_TRUE(Report("w-3", job, reports).ok());
+  EXPECT_TRUE(Report("w-1", job, {Finished()}).ok());
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  EXPECT_TRUE(Report("w-2", job, {Finished()}).ok());
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+}
+
+TEST_F(SpreadJobTest, AutoSaysWhyItChose) {
+  JoinAll();
+  v1::JobSpec spec = PipelineJob("job");
+  spec.set_strategy(v1::AUTO);
+  const uint64_t job = SubmitSpec(spec);
+  EXPECT_NE(Job(job).strategy(), v1::AUTO);
+  EXPECT_NE(Job(job).strategy(), v1::STRATEGY_UNSPECIFIED);
+  EXPECT_NE(Job(job).plan_reason().find(v1::Strategy_Name(Job(job).strategy())), std::string::npos)
+      << Job(job).plan_reason();
+}
+
+TEST_F(SpreadJobTest, AJobThatCannotFitTheWorkersThatAreThereIsRefused) {
+  Join("s-1");
+  JoinWithMemory("w-1", 1 << 30);
+  JoinWithMemory("w-2", 100);
+  JobTable::Submission submission = SubmissionOf(SmallJob("job", 2, 1));
+  submission.request_id = "once";
+  const absl::Status refused = control_.Submit(submission, Now()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(refused.message().find("worker w-2 needs"), absl::string_view::npos) << refused;
+  EXPECT_EQ(control_.Check(submission, Now()), refused);
+  EXPECT_EQ(control_.jobs().size(), 0u);
+  // Smaller, it fits; then the answer to a repetition is the job, whatever has become of the
+  // cluster.
+  submission = SubmissionOf(SmallJob("job", 1, 1));
+  submission.request_id = "once";
+  const auto job = control_.Submit(submission, Now());
+  ASSERT_TRUE(job.ok()) << job.status();
+  Leave("w-1", "");
+  EXPECT_EQ(control_.Check(submission, Now()).code(), absl::StatusCode::kFailedPrecondition);
+  const auto again = control_.Submit(submission, Now());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), job->id());
+}
+
+TEST_F(SpreadJobTest, AJobThatNoWorkersCanRunIsTheUsersFault) {
+  Join("w-1");
+  v1::JobSpec spec = PipelineJob("job");
+  spec.mutable_resources()->set_workers(1);
+  const absl::Status refused = control_.Submit(SubmissionOf(spec), Now()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("expected at least 2"), absl::string_view::npos) << refused;
+}
+
+TEST_F(SpreadJobTest, AJobThatWaitedForWorkersThatAreTooSmallFailsWhenTheyCome) {
+  Join("s-1");
+  const uint64_t job = Submit("job", 1, 1);
+  EXPECT_EQ(Job(job).state(), v1::QUEUED);
+  JoinWithMemory("w-1", 100);
+  EXPECT_EQ(Job(job).state(), v1::FAILED);
+  EXPECT_NE(Job(job).reason().find("DATA_PARALLEL cannot run: worker w-1 needs"), std::string::npos)
+      << Job(job).reason();
+  // The next one is looked at on its own.
+  Join("w-0");
+  EXPECT_EQ(Job(Submit("next", 1, 1)).state(), v1::STARTING);
+}
+
+TEST_F(SpreadJobTest, APlanIsForTheWorkersThatAreThere) {
+  const JobTable::Submission submission = SubmissionOf(PipelineJob("job"));
+  EXPECT_EQ(control_.Plan(submission, Now()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  Join("w-1");
+  Join("w-2");
+  auto report = control_.Plan(submission, Now());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->cluster().worker_size(), 2);
+  EXPECT_EQ(report->cluster().link_bytes_per_second(), 1.25e9);
+  EXPECT_NE(report->explanation().find("for the 2 of 3 workers"), std::string::npos)
+      << report->explanation();
+  Join("w-3");
+  Join("w-4");
+  report = control_.Plan(submission, Now());
+  EXPECT_EQ(report->cluster().worker_size(), 3);
+  EXPECT_EQ(report->explanation().find("of 3 workers"), std::string::npos);
+  EXPECT_EQ(control_.jobs().size(), 0u);
+}
+
+TEST_F(SpreadJobTest, TracesAndUtilizationOfARunningJob) {
+  const uint64_t job = RunningPipeline();
+  EXPECT_FALSE(control_.traces().Get(job).ok());
+  EXPECT_TRUE(Report("w-1", job, {Traced(3, 0, 50)}).ok());
+  EXPECT_TRUE(Report("w-2", job, {Traced(3, 50, 75)}).ok());
+  EXPECT_FALSE(Job(job).has_utilization());
+  EXPECT_TRUE(Report("w-3", job, {Traced(3, 75, 100)}).ok());
+  EXPECT_EQ(Job(job).utilization().step(), 3u);
+  EXPECT_DOUBLE_EQ(Job(job).utilization().span_seconds(), 0.1);
+  EXPECT_DOUBLE_EQ(Job(job).utilization().bubble(), 1 - 1.0 / 3);
+  CancelJob(job, "");
+  const auto trace = control_.traces().Get(job);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->name(), "pipeline");
+  ASSERT_EQ(trace->worker_size(), 3);
+  EXPECT_EQ(trace->worker(2).worker(), "w-3");
+  EXPECT_EQ(trace->worker(2).rank(), 2u);
+  EXPECT_EQ(trace->worker(2).step_size(), 1);
+}
+
+TEST_F(SpreadJobTest, MeasuredBlocksServeTheNextPlan) {
+  const uint64_t job = RunningPipeline();
+  const JobTable::Submission same = SubmissionOf(PipelineJob("other"));
+  EXPECT_FALSE(control_.Plan(same, Now())->measured());
+  for (uint32_t block = 0; block < 3; ++block) {
+    v1::JobReport report;
+    v1::BlockTime* time = report.mutable_block_times()->add_block();
+    time->set_block(block);
+    time->set_forward_seconds(1);
+    time->set_samples(20);
+    EXPECT_TRUE(Report(absl::StrCat("w-", block + 1), job, {report}).ok());
+  }
+  EXPECT_TRUE(control_.Plan(same, Now())->measured());
+}
+
+TEST_F(SpreadJobTest, TheCoordinatorServesTheDataOfOneJobAtATime) {
+  JoinAll();
+  v1::JobSpec spec = SmallJob("job", 2, 1);
+  spec.mutable_data()->set_served(true);
+  control_.TakeChanges();
+  EXPECT_TRUE(control_.ServedJobs().empty());
+  const uint64_t job = SubmitSpec(spec);
+  EXPECT_TRUE(control_.TakeChanges().served);
+  ASSERT_EQ(control_.ServedJobs().size(), 1u);
+  EXPECT_EQ(control_.ServedJobs()[0]->plan().job(), job);
+  EXPECT_EQ(control_.ServedJobs()[0]->phase(), v1::Assignment::PREPARE);
+  v1::JobReport nothing;
+  nothing.mutable_ready();
+  for (const char* name : {"w-1", "w-2", "s-1"}) EXPECT_TRUE(Report(name, job, {nothing}).ok());
+  EXPECT_EQ(Job(job).state(), v1::STARTING);
+  control_.OnServedData(job, 2, Ready().ready(), Now());
+  control_.OnServedData(job + 1, 1, absl::InternalError("of another job"), Now());
+  EXPECT_EQ(Job(job).state(), v1::STARTING);
+  EXPECT_FALSE(control_.TakeChanges().served);
+  control_.OnServedData(job, 1, Ready().ready(), Now());
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  EXPECT_TRUE(control_.TakeChanges().served);
+  EXPECT_EQ(control_.ServedJobs().at(0)->phase(), v1::Assignment::RUN);
+  EXPECT_EQ(control_.ServedJobs().at(0)->train_samples(), testing::kTrainSamples);
+  RunToTheEnd(job);
+  EXPECT_EQ(Job(job).state(), v1::SUCCEEDED);
+  EXPECT_TRUE(control_.TakeChanges().served);
+  EXPECT_TRUE(control_.ServedJobs().empty());
+  // Nothing to say any more.
+  control_.OnServedData(job, 1, absl::InternalError("too late"), Now());
+  EXPECT_EQ(Job(job).state(), v1::SUCCEEDED);
+}
+
+TEST_F(SpreadJobTest, DataThatCannotBeServedFailsTheJob) {
+  JoinAll();
+  v1::JobSpec spec = SmallJob("job", 2, 1);
+  spec.mutable_data()->set_served(true);
+  const uint64_t job = SubmitSpec(spec);
+  control_.OnServedData(job, 1, absl::NotFoundError("train-images: no such file"), Now());
+  EXPECT_EQ(StateOf(job),
+            "FAILED: coordinator (data) failed: NOT_FOUND: train-images: no such file");
+  EXPECT_TRUE(control_.ServedJobs().empty());
 }
 
 TEST_F(ControlPlaneTest, ChangesTellWhoMustBeWoken) {

@@ -38,7 +38,7 @@ v1::EvaluationReport Report(uint64_t step, const std::vector<Chunk>& chunks,
 }
 
 // 5 samples in chunks of 2, 2 and 1; 10 steps.
-EvaluationMerge SmallMerge() { return EvaluationMerge(5, 2, 10); }
+EvaluationMerge SmallMerge() { return EvaluationMerge({5, 2, 1}, 10); }
 
 TEST(EvaluationMergeTest, IsCompleteWhenEveryChunkHasCome) {
   EvaluationMerge merge = SmallMerge();
@@ -99,12 +99,25 @@ TEST(EvaluationMergeTest, RefusesWhatDoesNotFit) {
 }
 
 TEST(EvaluationMergeTest, RefusesAnyReportWithoutATestSet) {
-  EvaluationMerge merge(0, 2, 10);
+  EvaluationMerge merge({0, 2, 1}, 10);
   EXPECT_EQ(merge.Add(Report(1, {}, 0), kOnly).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(EvaluationMergeTest, EveryTermOfASampleCounts) {
+  EvaluationMerge merge({3, 2, 4}, 10);
+  EXPECT_EQ(merge.Add(Report(1, {{0, 2, 9, 1.0}}, 2), kOnly).status().message(),
+            "evaluation at step 1: found 9 correct in 2 samples of chunk 0, expected 2 samples and "
+            "at most 8 correct");
+  const auto evaluation = merge.Add(Report(1, {{0, 2, 8, 20.0}, {1, 1, 1, 4.0}}, 2), kOnly);
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  ASSERT_TRUE(evaluation->has_value());
+  EXPECT_EQ((*evaluation)->samples(), 3u);
+  EXPECT_EQ((*evaluation)->loss(), 2.0);
+  EXPECT_EQ((*evaluation)->accuracy(), 0.75);
+}
+
 TEST(EvaluationMergeTest, BoundsIncompleteEvaluations) {
-  EvaluationMerge merge(5, 2, 1000);
+  EvaluationMerge merge({5, 2, 1}, 1000);
   for (uint64_t step = 1; step <= EvaluationMerge::kMaxOpen; ++step) {
     ASSERT_TRUE(merge.Add(Report(step, {{0, 2, 1, 1.0}}), kFirst).ok());
   }

@@ -19,6 +19,7 @@ using testing::Daemon;
 using testing::Evaluated;
 using testing::Failed;
 using testing::Finished;
+using testing::PipelineJob;
 using testing::PlanOf;
 using testing::Ready;
 using testing::SmallJob;
@@ -33,17 +34,18 @@ constexpr int kInternal = static_cast<int>(absl::StatusCode::kInternal);
 
 absl::Duration At(double seconds) { return absl::Seconds(50) + absl::Seconds(seconds); }
 
-std::shared_ptr<const v1::Assignment> Prepare() {
+std::shared_ptr<const v1::Assignment> Prepare(const v1::JobSpec& spec) {
   auto assignment = std::make_shared<v1::Assignment>();
   assignment->set_phase(v1::Assignment::PREPARE);
-  *assignment->mutable_spec() = SmallJob("job", 2, 1);
+  *assignment->mutable_spec() = spec;
   *assignment->mutable_plan() = PlanOf(assignment->spec());
   return assignment;
 }
 
 class JobRunTest : public ::testing::Test {
  protected:
-  JobRunTest() : run_(Prepare(), {}, At(0)) {}
+  JobRunTest() : JobRunTest(SmallJob("job", 2, 1)) {}
+  explicit JobRunTest(const v1::JobSpec& spec) : run_(Prepare(spec), {}, At(0)) {}
 
   void StartRunning() {
     ASSERT_FALSE(run_.OnReport(kWorker1, Ready(), At(1)).run.has_value());
@@ -162,6 +164,75 @@ TEST_F(JobRunTest, ARestartedPeerThatKnowsNothingIsHeldBackTooWhileTheJobRuns) {
   StartRunning();
   EXPECT_FALSE(run_.OnReport(kWorker1, Failed(kNotFound, "s-1 does not hold job 1"), At(10))
                    .outcome.has_value());
+}
+
+TEST_F(JobRunTest, WhatWorkersMeasuredMustFitTheJob) {
+  v1::JobReport trace;
+  trace.mutable_trace()->set_step(5);
+  // Before it trains there is no step.
+  EXPECT_NE(FailureOf(run_.OnReport(kWorker1, trace, At(1))).find("expected a step below 0"),
+            std::string::npos);
+  StartRunning();
+  EXPECT_FALSE(run_.OnReport(kWorker1, trace, At(2)).outcome.has_value());
+  trace.mutable_trace()->set_step(6);
+  EXPECT_EQ(FailureOf(run_.OnReport(kWorker1, trace, At(2))),
+            "worker w-1 sent a report that does not fit: trace of step 6: expected a step below 6");
+  v1::JobReport times;
+  times.mutable_block_times()->add_block()->set_block(1);
+  EXPECT_FALSE(run_.OnReport(kWorker1, times, At(2)).outcome.has_value());
+  times.mutable_block_times()->mutable_block(0)->set_block(2);
+  EXPECT_EQ(FailureOf(run_.OnReport(kWorker1, times, At(2))),
+            "worker w-1 sent a report that does not fit: block times: found block 2, expected one "
+            "below 2");
+}
+
+class ServedJobTest : public JobRunTest {
+ protected:
+  static v1::JobSpec Served() {
+    v1::JobSpec spec = SmallJob("job", 2, 1);
+    spec.mutable_data()->set_served(true);
+    return spec;
+  }
+  ServedJobTest() : JobRunTest(Served()) {}
+};
+
+TEST_F(ServedJobTest, WaitsForTheCoordinatorsDataToo) {
+  const v1::JobReport ready = Ready();
+  for (const PlanMember member : {kWorker1, kWorker2, kServer}) {
+    EXPECT_FALSE(run_.OnReport(member, ready, At(1)).run.has_value());
+  }
+  EXPECT_EQ(FailureOf(run_.OnTime(At(60))), "not ready within 60 s: coordinator (data)");
+  EXPECT_TRUE(run_.OnServedData(ready.ready(), At(2)).run.has_value());
+  EXPECT_FALSE(run_.OnServedData(ready.ready(), At(2)).run.has_value());
+}
+
+TEST_F(ServedJobTest, DataThatCannotBeServedFailsTheJobAtOnceAtAnyTime) {
+  EXPECT_EQ(FailureOf(run_.OnServedData(absl::UnavailableError("disk gone"), At(1))),
+            "coordinator (data) failed: UNAVAILABLE: disk gone");
+  run_.OnServedData(Ready().ready(), At(1));
+  StartRunning();
+  EXPECT_EQ(FailureOf(run_.OnServedData(absl::DataLossError("train-images: cut off"), At(2))),
+            "coordinator (data) failed: DATA_LOSS: train-images: cut off");
+}
+
+class PipelineRunTest : public JobRunTest {
+ protected:
+  PipelineRunTest() : JobRunTest(PipelineJob("job")) {}
+};
+
+TEST_F(PipelineRunTest, ABrokenLinkBetweenWorkersIsHeldBackUntilTheLostOneIsKnown) {
+  const PlanMember last{v1::WORKER, 2};
+  for (const PlanMember member : {kWorker1, kWorker2, last, kServer}) {
+    run_.OnReport(member, Ready(), At(1));
+  }
+  ASSERT_TRUE(run_.running());
+  EXPECT_FALSE(run_.OnReport(kWorker1, Failed(kUnavailable, "link to worker w-2 lost"), At(10))
+                   .outcome.has_value());
+  EXPECT_FALSE(run_.OnReport(last, Failed(kNotFound, "worker w-2 does not hold job 1"), At(11))
+                   .outcome.has_value());
+  EXPECT_FALSE(run_.OnTime(At(14.9)).outcome.has_value());
+  EXPECT_EQ(FailureOf(run_.OnGone(kWorker2, "lost", "no sign of life for 5.0 s (lease 5 s)")),
+            "worker w-2 lost: no sign of life for 5.0 s (lease 5 s)");
 }
 
 TEST_F(JobRunTest, ADaemonThatLeavesIsNamed) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
@@ -236,14 +237,67 @@ TEST(JobTableTest, PlanNamesTheDaemons) {
   plan.add_worker()->set_name("w-1");
   plan.add_server()->set_name("s-1");
   plan.mutable_server(0)->set_address("10.0.0.1:7070");
-  table.SetPlan(id, plan);
-  table.SetPlan(id, plan);
+  table.SetPlan(id, plan, {}, "");
+  table.SetPlan(id, plan, {}, "");
   const v1::Job& job = *table.Get(id);
   ASSERT_EQ(job.worker_size(), 1);
   EXPECT_EQ(job.worker(0), "w-1");
   EXPECT_EQ(job.server(0), "s-1");
   EXPECT_EQ(job.server_address(0), "10.0.0.1:7070");
   EXPECT_EQ(job.generation(), 3u);
+}
+
+TEST(JobTableTest, PlanTellsHowTheModelIsSpread) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  v1::Plan plan;
+  plan.set_schedule(v1::GPIPE);
+  v1::StrategyForecast chosen;
+  chosen.set_strategy(v1::HYBRID);
+  v1::StageForecast* stage = chosen.add_stage();
+  stage->set_first_block_name("embed");
+  stage->set_last_block_name("middle");
+  stage->set_block_count(3);
+  stage->set_parameter_count(1000);
+  stage->add_worker("w-1");
+  stage->add_worker("w-3");
+  table.SetPlan(id, plan, chosen, "the fastest");
+  table.SetPlan(id, plan, chosen, "the fastest");
+  v1::Utilization utilization;
+  utilization.set_bubble(0.25);
+  table.SetUtilization(id, utilization);
+  const v1::Job& job = *table.Get(id);
+  EXPECT_EQ(job.strategy(), v1::HYBRID);
+  EXPECT_EQ(job.schedule(), v1::GPIPE);
+  EXPECT_EQ(job.plan_reason(), "the fastest");
+  ASSERT_EQ(job.stage_size(), 1);
+  EXPECT_EQ(job.stage(0).first_block(), "embed");
+  EXPECT_EQ(job.stage(0).last_block(), "middle");
+  EXPECT_EQ(job.stage(0).block_count(), 3u);
+  EXPECT_EQ(job.stage(0).parameter_count(), 1000u);
+  ASSERT_EQ(job.stage(0).worker_size(), 2);
+  EXPECT_EQ(job.stage(0).worker(1), "w-3");
+  EXPECT_EQ(job.utilization().bubble(), 0.25);
+  const v1::ListJobsResponse list = table.List({});
+  EXPECT_EQ(list.job(0).strategy(), v1::HYBRID);
+  EXPECT_EQ(list.job(0).schedule(), v1::GPIPE);
+  EXPECT_EQ(list.job(0).utilization().bubble(), 0.25);
+}
+
+TEST(JobTableTest, ARequestIsKnownAsLongAsItsJob) {
+  JobTable::Options options;
+  options.max_ended = 1;
+  JobTable table(options);
+  EXPECT_FALSE(table.IsKnown(""));
+  const uint64_t first = Submitted(&table, "job", "a");
+  Submitted(&table, "job");
+  EXPECT_TRUE(table.IsKnown("a"));
+  EXPECT_FALSE(table.IsKnown("b"));
+  EXPECT_FALSE(table.IsKnown(""));
+  End(&table, first);
+  EXPECT_TRUE(table.IsKnown("a"));
+  End(&table, Submitted(&table));
+  EXPECT_FALSE(table.IsKnown("a"));
 }
 
 }  // namespace

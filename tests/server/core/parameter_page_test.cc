@@ -56,18 +56,19 @@ std::vector<float> Values(const FloatBuffer& buffer) {
 }
 
 ParameterPage MakePage(const Optimizer& optimizer, const std::vector<float>& initial,
-                       uint32_t shares) {
+                       uint32_t shares, uint32_t uses = 1) {
   ParameterPage::Options options;
   options.segment = 3;
   options.first_element = 1000;
   options.element_count = initial.size();
   options.generation = 2;
   options.shares = shares;
+  options.uses = uses;
   return *ParameterPage::Create(options, optimizer, Buffer(initial));
 }
 
-GradientKey Key(uint64_t step, ShareSpan span, uint64_t samples = 1) {
-  return {2, step, span, samples};
+GradientKey Key(uint64_t step, ShareSpan span, uint64_t samples = 1, uint32_t use = 0) {
+  return {2, step, span, samples, use};
 }
 
 // Adds and expects success; whether something was published.
@@ -146,6 +147,105 @@ TEST(ParameterPageTest, WeightsAreThePlainLoopsWhateverTheArrival) {
       EXPECT_EQ(page.ignored().covered + page.ignored().finished, duplicates);
     }
   }
+}
+
+// As above, with the spans of several uses mixed: the sums of the uses add up in their order.
+TEST(ParameterPageTest, TheOrderOfUsesDecidesAndNotThatOfArrival) {
+  std::mt19937 random(8);
+  for (const uint32_t uses : {2u, 3u, 5u}) {
+    for (const uint32_t shares : {1u, 2u, 5u, 8u}) {
+      for (const size_t size : {1, 1025}) {
+        std::vector<float> w = RandomFloats(size, &random);
+        ParameterPage page = MakePage(MakeSgd(0.5f), w, shares, uses);
+        for (uint64_t step = 0; step < 3; ++step) {
+          std::vector<std::pair<GradientKey, std::vector<float>>> frames;
+          std::vector<float> total(size);
+          for (uint32_t use = 0; use < uses; ++use) {
+            const auto gradients = RandomShares(shares, size, &random);
+            const std::vector<float> sum = NaiveSum(gradients, {0, shares});
+            for (size_t i = 0; i < size; ++i) total[i] = use == 0 ? sum[i] : total[i] + sum[i];
+            for (const ShareSpan span : RandomGrouping({0, shares}, &random)) {
+              frames.emplace_back(Key(step, span, 3 * span.size(), use), NaiveSum(gradients, span));
+            }
+          }
+          for (size_t i = 0; i < size; ++i) {
+            w[i] = w[i] - 0.5f * (total[i] / static_cast<float>(3 * shares));
+          }
+          std::shuffle(frames.begin(), frames.end(), random);
+          for (size_t f = 0; f < frames.size(); ++f) {
+            const auto effects = page.Add(frames[f].first, RandomPieces(frames[f].second, &random));
+            ASSERT_TRUE(effects.ok()) << effects.status();
+            ASSERT_EQ(effects->publish.has_value(), f + 1 == frames.size());
+          }
+          ASSERT_TRUE(SameBits(Values(page.current().weights), w))
+              << "uses=" << uses << " S=" << shares << " size=" << size << " step=" << step;
+        }
+        EXPECT_EQ(page.ignored().covered, 0u);
+      }
+    }
+  }
+}
+
+TEST(ParameterPageTest, UsesAddUpFromTheFirst) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 1, 3);
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}, 1, 2), {3}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}, 1, 1), {3}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}, 1, 1), {3}));  // again
+  EXPECT_EQ(page.ignored().covered, 1u);
+  EXPECT_TRUE(Add(&page, Key(0, {0, 1}, 1, 0), {1e8f}));
+  // (1e8 + 3) + 3 where neither 3 counts; 3 + 3 would.
+  EXPECT_EQ(page.current().weights.data()[0], -1e8f);
+}
+
+TEST(ParameterPageTest, SamplesAreThoseOfOneUse) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2, 2);
+  EXPECT_FALSE(Add(&page, Key(0, {0, 2}, 4, 1), {8}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}, 1, 0), {2}));
+  EXPECT_TRUE(Add(&page, Key(0, {1, 2}, 3, 0), {6}));
+  EXPECT_EQ(page.current().weights.data()[0], -4);
+}
+
+TEST(ParameterPageTest, RefusesUsesThatDifferInSamplesAndCanDoTheStepAnew) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2, 3);
+  Add(&page, Key(0, {0, 2}, 4, 0), {8});
+  Add(&page, Key(0, {0, 2}, 4, 1), {8});
+  ExpectError(&page, Key(0, {0, 2}, 5, 2), {8}, kInvalid,
+              {"segment 3", "step 0", "samples", "found 5", "use 2", "expected 4", "use 0"});
+  for (uint32_t use = 0; use < 3; ++use) {
+    EXPECT_EQ(Add(&page, Key(0, {0, 2}, 4, use), {8}), use == 2);
+  }
+  EXPECT_EQ(page.current().weights.data()[0], -6);
+}
+
+TEST(ParameterPageTest, RefusesAUseThatTheSegmentDoesNotHave) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ParameterPage one = MakePage(MakeSgd(1), {0}, 1);
+  ExpectError(&one, Key(0, {0, 1}, 1, 1), {1}, kInvalid,
+              {"segment 3", "use: found 1, expected less than 1"});
+  ParameterPage two = MakePage(MakeSgd(1), {0}, 1, 2);
+  ExpectError(&two, Key(0, {0, 1}, 1, 2), {1}, kInvalid, {"use: found 2, expected less than 2"});
+  ExpectError(&two, Key(0, {0, 1}, 1, UINT32_MAX), {1}, kInvalid, {"use: found 4294967295"});
+}
+
+TEST(ParameterPageTest, ANotFiniteGradientIsBlamedOnItsUse) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 2, 2);
+  Add(&page, Key(0, {0, 2}, 2, 0), {1});
+  Add(&page, Key(0, {0, 1}, 1, 1), {1});
+  ExpectError(&page, Key(0, {1, 2}, 1, 1), {std::nanf("")}, absl::StatusCode::kInvalidArgument,
+              {"payload of shares [1,2) of use 1"});
+}
+
+TEST(ParameterPageTest, NewGenerationDropsTheGradientsOfEveryUse) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 1, 2);
+  Add(&page, Key(0, {0, 1}, 1, 1), {100});
+  page.BeginGeneration(5);
+  GradientKey key = Key(0, {0, 1}, 1, 0);
+  key.generation = 5;
+  EXPECT_FALSE(Add(&page, key, {1}));
+  key.use = 1;
+  EXPECT_TRUE(Add(&page, key, {2}));
+  EXPECT_EQ(page.current().weights.data()[0], -3);
 }
 
 TEST(ParameterPageTest, AWiderSpanReplacesWhatItCovers) {
@@ -395,6 +495,9 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
   EXPECT_TRUE(refused(bad, 0));
   bad = good;
   bad.shares = 0;
+  EXPECT_TRUE(refused(bad, 10));
+  bad = good;
+  bad.uses = 0;
   EXPECT_TRUE(refused(bad, 10));
   for (const std::vector<ElementRange>& decay :
        {std::vector<ElementRange>{{0, 11}}, {{5, 5}}, {{5, 4}}, {{0, 4}, {3, 5}}}) {

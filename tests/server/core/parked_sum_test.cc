@@ -103,6 +103,17 @@ TEST(ParkedSumTest, ManySharesAllFromTheRight) {
                        NaiveSum(gradients, {0, kShares})));
 }
 
+// As deep as it gets: what stands in front of the deepest tree waits for it.
+TEST(ParkedSumTest, ASumInFrontOfTheDeepestBracketsFits) {
+  constexpr uint32_t kDepth = 33;
+  ParkedSum deep({{kDepth, kDepth + 1}, 1, OnePiece({1})});
+  for (uint32_t s = kDepth; s-- > 1;) {
+    deep = ParkedSum::Merge(ParkedSum({{s, s + 1}, 1, OnePiece({1})}), std::move(deep));
+  }
+  const ParkedSum sum = ParkedSum::Merge(ParkedSum({{0, 1}, 1, OnePiece({2})}), std::move(deep));
+  EXPECT_EQ(MeanOf(sum, 1, 1, FastestKernels())[0], 2 + kDepth);
+}
+
 TEST(ParkedSumTest, NamesTheSpansThatAreNotFinite) {
   std::mt19937 random(4);
   std::vector<float> good(2000, 1);
@@ -117,7 +128,10 @@ TEST(ParkedSumTest, NamesTheSpansThatAreNotFinite) {
   const ParkedSum sum = ParkedSum::Merge(left, right);
   std::vector<float> out(2000);
   EXPECT_FALSE(sum.Mean(2000, 4, out.data(), FastestKernels()));
-  EXPECT_EQ(sum.NonFiniteSpans(), (std::vector<ShareSpan>{{1, 2}, {2, 3}}));
+  const std::vector<const ParkedGradient*> found = sum.NonFinite();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0]->span, (ShareSpan{1, 2}));
+  EXPECT_EQ(found[1]->span, (ShareSpan{2, 3}));
 }
 
 TEST(ParkedSumTest, OneBadElementIsFoundInWhicheverTileItLies) {
@@ -136,7 +150,7 @@ TEST(ParkedSumTest, OverflowIsFoundThoughEveryPayloadIsFinite) {
                                          ParkedSum({{1, 2}, 1, OnePiece({3e38f})}));
   float out = 0;
   EXPECT_FALSE(sum.Mean(1, 2, &out, FastestKernels()));
-  EXPECT_TRUE(sum.NonFiniteSpans().empty());
+  EXPECT_TRUE(sum.NonFinite().empty());
 }
 
 TEST(ParkedSumTest, HoldsTheSlicesUntilItEnds) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/server/core/control_fixtures.h"
@@ -15,16 +16,16 @@ namespace {
 using testing::LayoutOf;
 using testing::SmallJob;
 
-WorkerFacts Facts(const std::string& worker, uint64_t train, uint64_t test, uint64_t classes) {
-  WorkerFacts facts;
-  facts.worker = worker;
+ReportedFacts Facts(const std::string& worker, uint64_t train, uint64_t test, uint64_t classes) {
+  ReportedFacts facts;
+  facts.reader = absl::StrCat("worker ", worker);
   facts.report.set_train_samples(train);
   facts.report.set_test_samples(test);
   facts.report.set_classes(classes);
   return facts;
 }
 
-absl::StatusOr<DataFacts> Agree(const std::vector<WorkerFacts>& workers, bool evaluate = true) {
+absl::StatusOr<DataFacts> Agree(const std::vector<ReportedFacts>& workers, bool evaluate = true) {
   v1::JobSpec spec = SmallJob("job", 1, 1);
   spec.mutable_evaluation()->set_off(!evaluate);
   return AgreeOnFacts(workers, spec, LayoutOf(spec));
@@ -59,6 +60,29 @@ TEST(ReadyFactsTest, DataMustFitTheJob) {
   ExpectFault(Agree({Facts("a", 20, 5, 4)}), "found 4 classes");
   EXPECT_TRUE(Agree({Facts("a", 20, 0, 3)}, /*evaluate=*/false).ok());
   EXPECT_TRUE(Agree({Facts("a", 20, 5, 2)}).ok());  // fewer classes than outputs
+}
+
+TEST(ReadyFactsTest, LabelsOfASequenceAreClassesOfEachPosition) {
+  v1::JobSpec spec = SmallJob("job", 1, 1);
+  v1::ModelLayout layout = LayoutOf(spec);
+  layout.set_terms_per_sample(16);
+  layout.mutable_block(1)->clear_output_shape();
+  layout.mutable_block(1)->add_output_shape(16);
+  layout.mutable_block(1)->add_output_shape(50);
+  EXPECT_TRUE(AgreeOnFacts({Facts("a", 20, 5, 50)}, spec, layout).ok());
+  ExpectFault(AgreeOnFacts({Facts("a", 20, 5, 51)}, spec, layout),
+              "found 51 classes (1 + the largest label), expected at most 50");
+  EXPECT_TRUE(AgreeOnFacts({Facts("a", uint64_t{1} << 44, 5, 50)}, spec, layout).ok());
+  ExpectFault(AgreeOnFacts({Facts("a", (uint64_t{1} << 44) + 1, 5, 50)}, spec, layout),
+              "training and 5 test samples, expected 1 to");
+}
+
+TEST(ReadyFactsTest, TheLengthSaysHowManySamplesThereAre) {
+  v1::JobSpec spec = SmallJob("job", 1, 1);
+  EXPECT_EQ(LengthOf(spec, {20, 5, 3})->train_samples, 20u);
+  EXPECT_EQ(LengthOf(spec, {20, 5, 3})->test_samples, 5u);
+  spec.mutable_evaluation()->set_off(true);
+  EXPECT_EQ(LengthOf(spec, {20, 5, 3})->test_samples, 0u);
 }
 
 TEST(ReadyFactsTest, LengthFollowsFromEpochsOrSteps) {

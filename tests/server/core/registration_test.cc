@@ -1,5 +1,6 @@
 #include "server/core/registration.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
@@ -43,15 +44,29 @@ TEST(RegistrationTest, NamesTheFieldAtFault) {
   EXPECT_TRUE(CheckRegistration(Registration(Daemon(v1::WORKER, std::string(128, 'a')))).ok());
   ExpectFault(Registration(Daemon(v1::WORKER, "w", 0)), "daemon.incarnation: found 0");
 
-  v1::RegisterRequest server = Registration(Daemon(v1::SERVER, "s"));
-  server.clear_address();
-  ExpectFault(server, "address: found 0 bytes, expected \"host:port\"");
+  for (const v1::DaemonRole role : {v1::SERVER, v1::WORKER}) {
+    v1::RegisterRequest daemon = Registration(Daemon(role, "d"));
+    daemon.clear_address();
+    ExpectFault(daemon, "address: found 0 bytes, expected \"host:port\"");
+    daemon.set_address(std::string(513, 'h'));
+    ExpectFault(daemon, "address: found 513 bytes, expected \"host:port\" of at most 512");
+  }
   v1::RegisterRequest worker = Registration(Daemon(v1::WORKER, "w"));
-  worker.set_address("h:1");
-  ExpectFault(worker, "address: found 3 bytes, expected none");
-  worker = Registration(Daemon(v1::WORKER, "w"));
   worker.set_backend(std::string(1000, 'x'));
   ExpectFault(worker, "backend: found 1000 bytes");
+}
+
+TEST(RegistrationTest, ASpeedIsANumberOrNotKnown) {
+  v1::RegisterRequest worker = Registration(Daemon(v1::WORKER, "w"));
+  for (const double speed : {0.0, 5e10}) {
+    worker.set_flops_per_second(speed);
+    EXPECT_TRUE(CheckRegistration(worker).ok()) << speed;
+  }
+  for (const double speed :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    worker.set_flops_per_second(speed);
+    ExpectFault(worker, "flops_per_second: found ");
+  }
 }
 
 }  // namespace

@@ -85,6 +85,19 @@ TEST(LayOutShardTest, FindsTheServersPagesAndTheirMemory) {
   EXPECT_EQ(b->memory_bytes, 14u * 3 * 4);
 }
 
+TEST(LayOutShardTest, CountsTheUsesOfASegment) {
+  v1::Assignment assignment = TwoServers();
+  v1::SegmentLayout* tied = assignment.mutable_plan()->mutable_layout()->mutable_segment(1);
+  tied->add_use(0);
+  tied->add_use(4);
+  const absl::StatusOr<ShardLayout> b = LayOutShard(assignment, "b");
+  ASSERT_TRUE(b.ok()) << b.status();
+  ASSERT_EQ(b->pages.size(), 2u);
+  EXPECT_EQ(b->pages[0].uses, 1u);  // lists none
+  EXPECT_EQ(b->pages[1].uses, 2u);
+  EXPECT_FALSE(b->pages == LayOutShard(TwoServers(), "b")->pages);
+}
+
 TEST(LayOutShardTest, AServerMayHoldNothing) {
   v1::Assignment assignment = TwoServers();
   assignment.mutable_plan()->add_server()->set_name("c");

@@ -30,7 +30,7 @@ v1::StepReport Report(uint64_t step, uint32_t first_share, const std::vector<dou
 }
 
 TEST(StepLossesTest, AStepIsCompleteWhenEveryShareHasCome) {
-  StepLosses losses(kCut, 6);
+  StepLosses losses(kCut, 1, 6);
   EXPECT_TRUE(losses.Add(Report(0, 2, {3, 4}), kRight)->empty());
   const auto complete = losses.Add(Report(0, 0, {1, 2}), kLeft);
   ASSERT_TRUE(complete.ok()) << complete.status();
@@ -46,9 +46,9 @@ TEST(StepLossesTest, TheSumRunsOverTheSharesInOrderWhoeverComesFirst) {
   // These four do not add up to the same in another order.
   const std::vector<double> values = {1e16, 1.0, -1e16, 1.0};
   const double expected = (((0.0 + 1e16) + 1.0) + -1e16 + 1.0) / 8;
-  StepLosses forwards(kCut, 6);
-  StepLosses backwards(kCut, 6);
-  StepLosses whole(kCut, 6);
+  StepLosses forwards(kCut, 1, 6);
+  StepLosses backwards(kCut, 1, 6);
+  StepLosses whole(kCut, 1, 6);
   for (uint32_t s = 0; s < 3; ++s) {
     ASSERT_TRUE(forwards.Add(Report(0, s, {values[s]}), kAll)->empty());
     ASSERT_TRUE(backwards.Add(Report(0, 3 - s, {values[3 - s]}), kAll)->empty());
@@ -58,8 +58,16 @@ TEST(StepLossesTest, TheSumRunsOverTheSharesInOrderWhoeverComesFirst) {
   EXPECT_EQ(whole.Add(Report(0, 0, values), kAll)->at(0).loss, expected);
 }
 
+TEST(StepLossesTest, TheMeanIsOverTheTermsOfTheSamples) {
+  StepLosses losses(kCut, 16, 6);
+  const auto complete = losses.Add(Report(0, 0, {32, 64, 96, 64}), kAll);
+  ASSERT_TRUE(complete.ok()) << complete.status();
+  EXPECT_EQ(complete->at(0).loss, 2.0);
+  EXPECT_EQ(complete->at(0).samples, 8u);
+}
+
 TEST(StepLossesTest, WhatComesTwiceCountsOnce) {
-  StepLosses losses(kCut, 6);
+  StepLosses losses(kCut, 1, 6);
   ASSERT_TRUE(losses.Add(Report(0, 0, {1, 2}), kLeft)->empty());
   ASSERT_TRUE(losses.Add(Report(0, 0, {100, 200}), kLeft)->empty());
   EXPECT_EQ(losses.Add(Report(0, 2, {3, 4}), kRight)->at(0).loss, 10.0 / 8);
@@ -69,7 +77,7 @@ TEST(StepLossesTest, WhatComesTwiceCountsOnce) {
 }
 
 TEST(StepLossesTest, StepsComeOutInOrder) {
-  StepLosses losses(kCut, 3);
+  StepLosses losses(kCut, 1, 3);
   ASSERT_TRUE(losses.Add(Report(0, 0, {1, 1}), kLeft)->empty());
   ASSERT_TRUE(losses.Add(Report(1, 0, {1, 1}), kLeft)->empty());
   ASSERT_TRUE(losses.Add(Report(1, 2, {1, 1}), kRight)->empty());
@@ -85,7 +93,7 @@ TEST(StepLossesTest, StepsComeOutInOrder) {
 }
 
 TEST(StepLossesTest, RefusesWhatDoesNotFitTheCut) {
-  StepLosses losses(kCut, 6);
+  StepLosses losses(kCut, 1, 6);
   v1::StepReport wrong_samples = Report(0, 0, {1, 2});
   wrong_samples.set_samples(1, 3);
   v1::StepReport missing_samples = Report(0, 0, {1, 2});
@@ -108,7 +116,7 @@ TEST(StepLossesTest, RefusesWhatDoesNotFitTheCut) {
 
 TEST(StepLossesTest, BoundsHowFarAWorkerMayBeAhead) {
   const uint64_t most = (uint64_t{1} << 20) / 4;
-  StepLosses losses(kCut, most * 2);
+  StepLosses losses(kCut, 1, most * 2);
   for (uint64_t step = 0; step < most; ++step) {
     ASSERT_TRUE(losses.Add(Report(step, 0, {1, 1}), kLeft).ok());
   }

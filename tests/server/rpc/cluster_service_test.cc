@@ -135,6 +135,20 @@ TEST_F(ClusterServiceTest, EveryCallReachesTheCoordinator) {
             grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(ClusterServiceTest, WorkersHaveAnAddressToo) {
+  v1::RegisterRequest registration = Registration(Daemon(v1::WORKER, "w-1"));
+  registration.set_address(":7072");
+  v1::RegisterResponse registered;
+  ASSERT_TRUE(Call(&v1::ClusterService::Stub::Register, registration, &registered).ok());
+  EXPECT_EQ(registered.address(), "127.0.0.1:7072");
+  EXPECT_EQ(coordinator_.DescribeCluster().daemon(0).address(), "127.0.0.1:7072");
+  registration = Registration(Daemon(v1::WORKER, "w-2"));
+  registration.clear_address();
+  const grpc::Status status = Call(&v1::ClusterService::Stub::Register, registration, &registered);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message().rfind("address: found 0 bytes", 0), 0u);
+}
+
 TEST_F(ClusterServiceTest, ErrorsKeepCodeAndMessage) {
   v1::RegisterRequest registration = Registration(Daemon(v1::SERVER, "s-1"));
   registration.set_address("host:0");

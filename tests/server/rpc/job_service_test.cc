@@ -106,6 +106,42 @@ TEST_F(JobServiceTest, SubmitsGetsListsAndCancels) {
   EXPECT_EQ(cluster.daemon(0).address(), "s:7070");
 }
 
+TEST_F(JobServiceTest, PlansAndTellsWhatWasTraced) {
+  const v1::DaemonIdentity worker = testing::Daemon(v1::WORKER, "w");
+  const v1::DaemonIdentity server = testing::Daemon(v1::SERVER, "s");
+  v1::PlanJobRequest plan;
+  *plan.mutable_spec() = testing::SmallJob("job", 1, 1);
+  v1::PlanReport report;
+  EXPECT_EQ(Call(&Stub::PlanJob, plan, &report).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  for (const v1::DaemonIdentity& daemon : {worker, server}) {
+    ASSERT_TRUE(coordinator_.Register(testing::Registration(daemon)).ok());
+  }
+  ASSERT_TRUE(Call(&Stub::PlanJob, plan, &report).ok());
+  EXPECT_TRUE(report.feasible());
+  EXPECT_EQ(report.cluster().worker(0).name(), "w");
+
+  const uint64_t job = Submit("job");
+  v1::GetTraceRequest get;
+  get.set_job("job");
+  v1::JobTrace trace;
+  EXPECT_EQ(Call(&Stub::GetTrace, get, &trace).error_code(), grpc::StatusCode::NOT_FOUND);
+  v1::ReportRequest reports;
+  reports.set_job(job);
+  reports.set_generation(1);
+  *reports.add_report() = testing::Ready();
+  for (const v1::DaemonIdentity& daemon : {server, worker}) {
+    *reports.mutable_daemon() = daemon;
+    ASSERT_TRUE(coordinator_.Report(reports).ok());
+  }
+  reports.mutable_report(0)->mutable_trace()->set_step(1);
+  ASSERT_TRUE(coordinator_.Report(reports).ok());
+  ASSERT_TRUE(Call(&Stub::GetTrace, get, &trace).ok());
+  EXPECT_EQ(trace.name(), "job");
+  EXPECT_EQ(trace.block(1), "output");
+  EXPECT_EQ(trace.worker(0).step(0).step(), 1u);
+}
+
 TEST_F(JobServiceTest, AllFaultsOfAJobArriveAtTheClient) {
   v1::SubmitJobRequest request;
   v1::SubmitJobResponse response;

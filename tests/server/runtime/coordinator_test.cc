@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -269,6 +270,143 @@ TEST_F(SoundSleeperTest, ShutdownEndsEveryWait) {
   ASSERT_EQ(events.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   EXPECT_EQ(heartbeat.get().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(events.get().code(), absl::StatusCode::kUnavailable);
+}
+
+using ServedList = std::vector<std::shared_ptr<const v1::Assignment>>;
+
+class ServingTest : public CoordinatorTest {
+ protected:
+  ServingTest() {
+    Register(worker_);
+    Register(server_);
+  }
+  static v1::SubmitJobRequest Served(const std::string& name) {
+    v1::SubmitJobRequest request = SubmitRequest(name);
+    request.mutable_spec()->mutable_data()->set_served(true);
+    return request;
+  }
+  // "1 PREPARE", for each job.
+  static std::string TextOf(const ServedList& jobs) {
+    std::string text;
+    for (const auto& job : jobs) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", job->plan().job(), " ",
+                      v1::Assignment::Phase_Name(job->phase()));
+    }
+    return text;
+  }
+  void ReportReady(const v1::DaemonIdentity& daemon, uint64_t job) {
+    v1::ReportRequest report;
+    *report.mutable_daemon() = daemon;
+    report.set_job(job);
+    report.set_generation(1);
+    *report.add_report() = Ready();
+    const absl::Status status = coordinator_.Report(report);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+};
+
+TEST_F(ServingTest, AServedJobFailsWhenNobodyServes) {
+  ASSERT_TRUE(coordinator_.Submit(Served("job")).ok());
+  const auto job = coordinator_.Get("job");
+  EXPECT_EQ(job->state(), v1::FAILED);
+  EXPECT_NE(job->reason().find("data.served: found true, but this coordinator serves no data"),
+            std::string::npos)
+      << job->reason();
+}
+
+TEST_F(ServingTest, WhoServesIsToldOfEveryChangeInOrder) {
+  std::vector<std::string> told;
+  coordinator_.SetServing([&told](const ServedList& jobs) { told.push_back(TextOf(jobs)); });
+  const uint64_t job = coordinator_.Submit(Served("job"))->id();
+  ReportReady(worker_, job);
+  ReportReady(server_, job);
+  EXPECT_EQ(coordinator_.Get("job")->state(), v1::STARTING);
+  coordinator_.OnServedData(job, 1, Ready().ready());
+  EXPECT_EQ(coordinator_.Get("job")->state(), v1::RUNNING);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("job");
+  ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
+  EXPECT_EQ(told, (std::vector<std::string>{"", "1 PREPARE", "1 RUN", ""}));
+  // Jobs whose workers read the data themselves are none of its business.
+  ASSERT_TRUE(coordinator_.Submit(SubmitRequest("other")).ok());
+  EXPECT_EQ(told.size(), 4u);
+}
+
+TEST_F(ServingTest, WhoServesMayAnswerAtOnce) {
+  std::vector<std::string> told;
+  coordinator_.SetServing([this, &told](const ServedList& jobs) {
+    told.push_back(TextOf(jobs));
+    for (const auto& job : jobs) {
+      if (job->phase() != v1::Assignment::PREPARE) continue;
+      ReportReady(worker_, job->plan().job());
+      ReportReady(server_, job->plan().job());
+      coordinator_.OnServedData(job->plan().job(), job->plan().generation(), Ready().ready());
+    }
+    told.push_back("done");
+  });
+  ASSERT_TRUE(coordinator_.Submit(Served("job")).ok());
+  EXPECT_EQ(coordinator_.Get("job")->state(), v1::RUNNING);
+  EXPECT_EQ(told, (std::vector<std::string>{"", "done", "1 PREPARE", "done", "1 RUN", "done"}));
+}
+
+TEST_F(ServingTest, WhoComesLaterIsToldOfWhatIsThere) {
+  coordinator_.SetServing([](const ServedList&) {});
+  const uint64_t job = coordinator_.Submit(Served("job"))->id();
+  std::vector<std::string> told;
+  coordinator_.SetServing([&told](const ServedList& jobs) { told.push_back(TextOf(jobs)); });
+  EXPECT_EQ(told, (std::vector<std::string>{"1 PREPARE"}));
+  coordinator_.OnServedData(job, 1, absl::NotFoundError("train-images: no such file"));
+  EXPECT_EQ(coordinator_.Get("job")->reason(),
+            "coordinator (data) failed: NOT_FOUND: train-images: no such file");
+  EXPECT_EQ(told.back(), "");
+}
+
+TEST_F(CoordinatorTest, APlanIsMadeWithoutAJob) {
+  v1::PlanJobRequest request;
+  EXPECT_EQ(coordinator_.Plan(request).status().code(), absl::StatusCode::kInvalidArgument);
+  *request.mutable_spec() = SmallJob("job", 1, 1);
+  EXPECT_EQ(coordinator_.Plan(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  Register(worker_);
+  const auto report = coordinator_.Plan(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->feasible());
+  EXPECT_EQ(report->forecast_size(), 3);
+  EXPECT_EQ(report->cluster().link_bytes_per_second(), 1.25e9);
+  EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+}
+
+TEST_F(CoordinatorTest, WhatCannotFitIsRefusedAlsoWhenItIsOnlyChecked) {
+  v1::RegisterRequest small = Registration(worker_);
+  small.set_memory_bytes(100);
+  ASSERT_TRUE(coordinator_.Register(small).ok());
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  for (const bool validate_only : {true, false}) {
+    request.set_validate_only(validate_only);
+    EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+}
+
+TEST_F(CoordinatorTest, ATraceIsFoundByNumberOrName) {
+  EXPECT_EQ(coordinator_.Trace("job").status().code(), absl::StatusCode::kNotFound);
+  Register(worker_);
+  Register(server_);
+  ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
+  v1::ReportRequest report;
+  report.set_job(1);
+  report.set_generation(1);
+  *report.mutable_daemon() = server_;
+  *report.add_report() = Ready();
+  ASSERT_TRUE(coordinator_.Report(report).ok());
+  *report.mutable_daemon() = worker_;
+  report.add_report()->mutable_trace()->set_step(2);
+  EXPECT_EQ(coordinator_.Trace("job").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(coordinator_.Report(report).ok());
+  for (const char* name : {"job", "1"}) {
+    const auto trace = coordinator_.Trace(name);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->worker(0).step(0).step(), 2u);
+  }
 }
 
 // A daemon as the coordinator sees it: heartbeats, gets ready, trains in no time.

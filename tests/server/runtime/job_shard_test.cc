@@ -200,6 +200,26 @@ TEST(JobShardTest, RefusesMalformedGradients) {
   EXPECT_EQ(shard->ReadWeights()[0].header.step(), 1u);
 }
 
+TEST(JobShardTest, ATiedSegmentWaitsForTheGradientsOfEveryUse) {
+  v1::Assignment job = SmallJob(5, 1, {"a"});
+  v1::SegmentLayout* tied = job.mutable_plan()->mutable_layout()->mutable_segment(1);
+  tied->add_use(1);
+  tied->add_use(3);
+  const auto shard = MakeShard(job, "a");
+  const auto sink = std::make_shared<RecordingSink>();
+  ASSERT_TRUE(shard->Subscribe(SubscribeHeader(job.plan(), 1, 0, 4, 1), sink).ok());
+  v1::FrameHeader header = GradientHeader(job.plan(), {1, 0, 4}, 0, {0, 1}, 1);
+  header.set_use(2);
+  ExpectStatus(shard->AddGradient(header, OnePiece({1, 1, 1, 1})),
+               absl::StatusCode::kInvalidArgument, "use: found 2, expected less than 2");
+  header.set_use(1);
+  ASSERT_TRUE(shard->AddGradient(header, OnePiece({1, 1, 1, 1})).ok());
+  EXPECT_TRUE(sink->sent().empty());
+  header.set_use(0);
+  ASSERT_TRUE(shard->AddGradient(header, OnePiece({1, 1, 1, 1})).ok());
+  EXPECT_EQ(sink->Steps(1, 0), Steps{1});
+}
+
 TEST(JobShardTest, CountsIgnoredGradientsOverItsPages) {
   const v1::Assignment job = SmallJob(5, 2, {"a"});
   const auto shard = MakeShard(job, "a");

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,30 +22,48 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A plan of `workers` workers over blocks of which those in `trained` have parameters.
-v1::Plan MakePlan(uint32_t micro_batches, uint32_t shares, uint32_t workers,
+// How a test's plan spreads its blocks.
+struct Spread {
+  uint32_t workers = 1;
+  uint32_t ranks = 1;  // divides the workers
+  uint32_t chunks = 1;
+  v1::Schedule schedule = v1::ONE_F_ONE_B;
+};
+
+// A plan over blocks of which those in `trained` have parameters, cut into stages of nearly equal
+// numbers of blocks.
+v1::Plan MakePlan(uint32_t micro_batches, uint32_t shares, const Spread& spread,
                   const std::vector<bool>& trained) {
   v1::Plan plan;
   plan.set_micro_batches(micro_batches);
   plan.set_shares(shares);
-  v1::StagePlan* stage = plan.add_stage();
-  stage->set_block_count(static_cast<uint32_t>(trained.size()));
+  plan.set_ranks(spread.ranks);
+  plan.set_schedule(spread.schedule);
+  plan.set_lanes(1);
+  for (uint32_t s = 0; s < spread.ranks * spread.chunks; ++s) {
+    const IndexRange part = EvenPart(trained.size(), spread.ranks * spread.chunks, s);
+    plan.add_stage()->set_first_block(static_cast<uint32_t>(part.begin));
+    plan.mutable_stage(static_cast<int>(s))->set_block_count(static_cast<uint32_t>(part.size()));
+  }
   for (const bool has_weights : trained) {
     v1::BlockLayout* block = plan.mutable_layout()->add_block();
     block->set_segment(has_weights ? plan.layout().segment_size() : -1);
-    if (has_weights) {
-      plan.mutable_layout()->add_segment()->set_block(
-          static_cast<uint32_t>(plan.layout().block_size() - 1));
-    }
+    if (!has_weights) continue;
+    v1::SegmentLayout* segment = plan.mutable_layout()->add_segment();
+    segment->set_block(static_cast<uint32_t>(plan.layout().block_size() - 1));
+    segment->add_use(segment->block());
   }
-  for (uint32_t w = 0; w < workers; ++w) {
+  const uint32_t pipelines = spread.workers / spread.ranks;
+  for (uint32_t w = 0; w < spread.workers; ++w) {
     v1::WorkerPlan* worker = plan.add_worker();
     worker->set_name(absl::StrCat("w", w));
-    const IndexRange part = EvenPart(shares, workers, w);
+    worker->set_rank(w % spread.ranks);
+    const uint32_t pipeline = w / spread.ranks;
+    const IndexRange part = EvenPart(shares, pipelines, pipeline);
     worker->mutable_shares()->set_begin(static_cast<uint32_t>(part.begin));
     worker->mutable_shares()->set_end(static_cast<uint32_t>(part.end));
-    worker->set_evaluation_part(w);
-    worker->set_evaluation_parts(workers);
+    worker->set_evaluation_part(pipeline);
+    worker->set_evaluation_parts(pipelines);
   }
   return plan;
 }
@@ -57,115 +76,195 @@ StepProgram Build(const v1::Plan& plan, const ProgramInputs& inputs, RoundKind k
 
 TEST(StepProgramTest, OneLaneWithTwoSharesOfTwoMicroBatches) {
   // Block 0 has no parameters: no gradient is needed below block 1.
-  const v1::Plan plan = MakePlan(4, 2, 1, {false, true, true});
+  const v1::Plan plan = MakePlan(3, 2, {}, {false, true, true});
   EXPECT_EQ(ToString(Build(plan, {}, RoundKind::kTrain)),
             "lane 0\n"
-            "  LoadBatch 0\n"
-            "  Forward b0\n"
+            "  LoadBatch mb 0\n"
+            "  Forward b0 mb 0\n"
             "  AwaitWeights b1\n"
-            "  Forward b1\n"
+            "  Forward b1 mb 0\n"
             "  AwaitWeights b2\n"
-            "  Forward b2\n"
-            "  Loss 0\n"
-            "  Backward b2\n"
-            "  Backward b1 weights\n"
-            "  LoadBatch 1\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Forward b2\n"
-            "  Loss 1\n"
-            "  Backward b2\n"
+            "  Forward b2 mb 0\n"
+            "  Loss mb 0\n"
+            "  EndShare share 0\n"
+            "  Backward b2 mb 0\n"
             "  EmitGradient b2 share 0\n"
-            "  Backward b1 weights\n"
+            "  Backward b1 mb 0 weights only\n"
             "  EmitGradient b1 share 0\n"
-            "  EndShare 0\n"
-            "  LoadBatch 2\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Forward b2\n"
-            "  Loss 2\n"
-            "  Backward b2\n"
-            "  Backward b1 weights\n"
-            "  LoadBatch 3\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Forward b2\n"
-            "  Loss 3\n"
-            "  Backward b2\n"
+            "  Release mb 0\n"
+            "  LoadBatch mb 1\n"
+            "  Forward b0 mb 1\n"
+            "  Forward b1 mb 1\n"
+            "  Forward b2 mb 1\n"
+            "  Loss mb 1\n"
+            "  Backward b2 mb 1\n"
+            "  Backward b1 mb 1 weights only\n"
+            "  Release mb 1\n"
+            "  LoadBatch mb 2\n"
+            "  Forward b0 mb 2\n"
+            "  Forward b1 mb 2\n"
+            "  Forward b2 mb 2\n"
+            "  Loss mb 2\n"
+            "  EndShare share 1\n"
+            "  Backward b2 mb 2\n"
             "  EmitGradient b2 share 1\n"
-            "  Backward b1 weights\n"
+            "  Backward b1 mb 2 weights only\n"
             "  EmitGradient b1 share 1\n"
-            "  EndShare 1\n");
+            "  Release mb 2\n");
 }
 
-TEST(StepProgramTest, SecondWorkerWithTwoLanesAndUnevenShares) {
-  // Five micro-batches in three shares: [0,1), [1,3), [3,5). The second of two workers has shares 1
-  // and 2. A block without parameters above one with them passes the gradient on.
-  const v1::Plan plan = MakePlan(5, 3, 2, {true, false});
+TEST(StepProgramTest, StagesOfAPipelineReceiveAndSend) {
+  // b0 adds its output to the input of b3, past b1 and b2.
+  v1::Plan plan = MakePlan(2, 2, {3, 3}, {true, true, false, true});
+  plan.mutable_layout()->mutable_block(3)->set_skip_from(0);
   ProgramInputs inputs;
-  inputs.worker = 1;
-  inputs.lanes = 2;
   EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kTrain)),
             "lane 0\n"
-            "  LoadBatch 1\n"
+            "  LoadBatch mb 0\n"
             "  AwaitWeights b0\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Loss 1\n"
-            "  Backward b1\n"
-            "  Backward b0 weights\n"
-            "  LoadBatch 2\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Loss 2\n"
-            "  Backward b1\n"
-            "  Backward b0 weights\n"
+            "  Forward b0 mb 0\n"
+            "  Send boundary 0 mb 0\n"
+            "  Send boundary 7 mb 0\n"
+            "  LoadBatch mb 1\n"
+            "  Forward b0 mb 1\n"
+            "  Send boundary 0 mb 1\n"
+            "  Send boundary 7 mb 1\n"
+            "  ReceiveGradient boundary 0 mb 0\n"
+            "  ReceiveGradient boundary 7 mb 0\n"
+            "  Backward b0 mb 0 weights only\n"
+            "  EmitGradient b0 share 0\n"
+            "  Release mb 0\n"
+            "  ReceiveGradient boundary 0 mb 1\n"
+            "  ReceiveGradient boundary 7 mb 1\n"
+            "  Backward b0 mb 1 weights only\n"
             "  EmitGradient b0 share 1\n"
-            "  EndShare 1\n"
-            "lane 1\n"
-            "  LoadBatch 3\n"
-            "  AwaitWeights b0\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Loss 3\n"
-            "  Backward b1\n"
-            "  Backward b0 weights\n"
-            "  LoadBatch 4\n"
-            "  Forward b0\n"
-            "  Forward b1\n"
-            "  Loss 4\n"
-            "  Backward b1\n"
-            "  Backward b0 weights\n"
-            "  EmitGradient b0 share 2\n"
-            "  EndShare 2\n");
+            "  Release mb 1\n");
+  EXPECT_EQ(SlotsOf(Build(plan, inputs, RoundKind::kTrain), 1), std::vector<uint32_t>({2}));
+  inputs.worker = 2;
+  EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kTrain)),
+            "lane 0\n"
+            "  LoadBatch mb 0\n"
+            "  Receive boundary 1 mb 0\n"
+            "  Receive boundary 7 mb 0\n"
+            "  Forward b2 mb 0\n"
+            "  AwaitWeights b3\n"
+            "  Forward b3 mb 0\n"
+            "  Loss mb 0\n"
+            "  EndShare share 0\n"
+            "  Backward b3 mb 0\n"
+            "  EmitGradient b3 share 0\n"
+            "  Backward b2 mb 0\n"
+            "  SendGradient boundary 1 mb 0\n"
+            "  SendGradient boundary 7 mb 0\n"
+            "  Release mb 0\n"
+            "  LoadBatch mb 1\n"
+            "  Receive boundary 1 mb 1\n"
+            "  Receive boundary 7 mb 1\n"
+            "  Forward b2 mb 1\n"
+            "  Forward b3 mb 1\n"
+            "  Loss mb 1\n"
+            "  EndShare share 1\n"
+            "  Backward b3 mb 1\n"
+            "  EmitGradient b3 share 1\n"
+            "  Backward b2 mb 1\n"
+            "  SendGradient boundary 1 mb 1\n"
+            "  SendGradient boundary 7 mb 1\n"
+            "  Release mb 1\n");
+  // The middle one neither loads nor scores.
+  inputs.worker = 1;
+  inputs.evaluation_chunks = 1;
+  EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kEvaluate)),
+            "lane 0\n"
+            "  Receive boundary 0 mb 0\n"
+            "  AwaitWeights b1\n"
+            "  Forward b1 mb 0\n"
+            "  Send boundary 1 mb 0\n"
+            "  Release mb 0\n");
+}
+
+TEST(StepProgramTest, BackwardIsSplitButWhereABlockRecomputes) {
+  const v1::Plan plan = MakePlan(2, 1, {2, 2, 1, v1::ZERO_BUBBLE}, {true, true, true, true});
+  ProgramInputs inputs;
+  inputs.worker = 1;
+  inputs.recompute = {false, false, true, false};
+  EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kTrain)),
+            "lane 0\n"
+            "  LoadBatch mb 0\n"
+            "  Receive boundary 1 mb 0\n"
+            "  AwaitWeights b2\n"
+            "  Forward b2 mb 0\n"
+            "  AwaitWeights b3\n"
+            "  Forward b3 mb 0\n"
+            "  Loss mb 0\n"
+            "  BackwardInput b3 mb 0\n"
+            "  Backward b2 mb 0\n"
+            "  SendGradient boundary 1 mb 0\n"
+            "  LoadBatch mb 1\n"
+            "  Receive boundary 1 mb 1\n"
+            "  Forward b2 mb 1\n"
+            "  Forward b3 mb 1\n"
+            "  Loss mb 1\n"
+            "  EndShare share 0\n"
+            "  BackwardInput b3 mb 1\n"
+            "  Backward b2 mb 1\n"
+            "  EmitGradient b2 share 0\n"
+            "  SendGradient boundary 1 mb 1\n"
+            "  BackwardWeights b3 mb 0\n"
+            "  Release mb 0\n"
+            "  BackwardWeights b3 mb 1\n"
+            "  EmitGradient b3 share 0\n"
+            "  Release mb 1\n");
+}
+
+TEST(StepProgramTest, AStageBelowAllParametersOnlyGoesForward) {
+  const v1::Plan plan = MakePlan(2, 2, {2, 2}, {false, false, true, true});
+  EXPECT_EQ(ToString(Build(plan, {}, RoundKind::kTrain)),
+            "lane 0\n"
+            "  LoadBatch mb 0\n"
+            "  Forward b0 mb 0\n"
+            "  Forward b1 mb 0\n"
+            "  Send boundary 1 mb 0\n"
+            "  Release mb 0\n"
+            "  LoadBatch mb 1\n"
+            "  Forward b0 mb 1\n"
+            "  Forward b1 mb 1\n"
+            "  Send boundary 1 mb 1\n"
+            "  Release mb 1\n");
+  ProgramInputs inputs;
+  inputs.worker = 1;
+  EXPECT_THAT(ToString(Build(plan, inputs, RoundKind::kTrain)),
+              ::testing::Not(HasSubstr("SendGradient")));
 }
 
 TEST(StepProgramTest, EvaluationDealsChunksInTurn) {
-  const v1::Plan plan = MakePlan(4, 4, 2, {true});
+  const v1::Plan plan = MakePlan(4, 4, {2}, {true});
   ProgramInputs inputs;
   inputs.worker = 1;
   inputs.lanes = 2;
   inputs.evaluation_chunks = 7;
   EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kEvaluate)),
             "lane 0\n"
-            "  LoadBatch 1\n"
+            "  LoadBatch mb 1\n"
             "  AwaitWeights b0\n"
-            "  Forward b0\n"
-            "  Score 1\n"
-            "  LoadBatch 5\n"
-            "  Forward b0\n"
-            "  Score 5\n"
+            "  Forward b0 mb 1\n"
+            "  Score mb 1\n"
+            "  Release mb 1\n"
+            "  LoadBatch mb 5\n"
+            "  Forward b0 mb 5\n"
+            "  Score mb 5\n"
+            "  Release mb 5\n"
             "  EndEvaluation\n"
             "lane 1\n"
-            "  LoadBatch 3\n"
+            "  LoadBatch mb 3\n"
             "  AwaitWeights b0\n"
-            "  Forward b0\n"
-            "  Score 3\n"
+            "  Forward b0 mb 3\n"
+            "  Score mb 3\n"
+            "  Release mb 3\n"
             "  EndEvaluation\n");
 }
 
 TEST(StepProgramTest, FinishAwaitsEveryBlocksWeightsInEveryLane) {
-  const v1::Plan plan = MakePlan(4, 4, 1, {true, false, true});
+  const v1::Plan plan = MakePlan(4, 4, {}, {true, false, true});
   ProgramInputs inputs;
   inputs.lanes = 2;
   EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kFinish)),
@@ -177,64 +276,79 @@ TEST(StepProgramTest, FinishAwaitsEveryBlocksWeightsInEveryLane) {
             "  AwaitWeights b2\n");
 }
 
-// What one pass over a lane's list must satisfy; adds what it does to the counts.
-class LaneChecker {
+// What all lists of a plan together must satisfy in a training step.
+class StepChecker {
  public:
-  LaneChecker(const v1::Plan& plan, uint32_t first_trained)
-      : plan_(plan), first_trained_(first_trained) {}
+  explicit StepChecker(const v1::Plan& plan) : plan_(plan) {}
 
   void Check(const std::vector<Instruction>& list) {
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> slots;  // by chunk, slot: micro-batch
+    std::map<uint32_t, int64_t> last;                         // by block: newest micro-batch
     std::set<uint32_t> awaited;
-    uint32_t next_forward = 0;
-    uint32_t next_backward = 0;
-    int64_t last_batch = -1;
     for (const Instruction& i : list) {
+      const std::pair<uint32_t, uint32_t> place(i.chunk, i.slot);
       switch (i.op) {
-        case Op::kLoadBatch:
-          EXPECT_LT(last_batch, static_cast<int64_t>(i.index)) << "micro-batches in order";
-          last_batch = i.index;
-          ++batches_[i.index];
-          next_forward = 0;
-          break;
         case Op::kAwaitWeights:
-          EXPECT_TRUE(HasWeights(i.block));
           EXPECT_TRUE(awaited.insert(i.block).second);
-          break;
-        case Op::kForward:
-          EXPECT_EQ(i.block, next_forward++);
-          EXPECT_TRUE(!HasWeights(i.block) || awaited.count(i.block) == 1);
-          break;
-        case Op::kLoss:
-          EXPECT_EQ(i.index, last_batch);
-          EXPECT_EQ(next_forward, Blocks());
-          next_backward = Blocks();
-          break;
-        case Op::kBackward:
-          EXPECT_EQ(i.block, --next_backward);
-          EXPECT_EQ(i.input_gradient, i.block > first_trained_);
-          backward_[i.block].push_back(static_cast<uint32_t>(last_batch));
-          break;
+          continue;
         case Op::kEmitGradient:
-          EXPECT_EQ(i.block, next_backward) << "right after the block's backward";
           CheckShareComplete(i.block, i.index);
           ++emitted_[{i.block, i.index}];
-          break;
+          continue;
         case Op::kEndShare:
-          EXPECT_EQ(next_backward, first_trained_);
           ++ended_[i.index];
+          continue;
+        default:
+          break;
+      }
+      const auto [slot, opened] = slots.emplace(place, i.index);
+      ASSERT_EQ(slot->second, i.index) << "two micro-batches in a slot: " << ToString(i);
+      switch (i.op) {
+        case Op::kForward:
+          EXPECT_TRUE(!HasWeights(i.block) || awaited.count(i.block) == 1);
+          ++forward_[{i.block, i.index}];
+          break;
+        case Op::kSend:
+        case Op::kSendGradient:
+          ++sent_[{i.boundary, i.index, i.op == Op::kSendGradient}];
+          break;
+        case Op::kReceive:
+        case Op::kReceiveGradient:
+          ++received_[{i.boundary, i.index, i.op == Op::kReceiveGradient}];
+          break;
+        case Op::kBackward:
+        case Op::kBackwardWeights:
+          EXPECT_LT(last.emplace(i.block, -1).first->second, static_cast<int64_t>(i.index))
+              << "gradients add up in the order of the micro-batches";
+          last[i.block] = i.index;
+          backward_[i.block].push_back(i.index);
+          break;
+        case Op::kRelease:
+          slots.erase(place);
           break;
         default:
-          ADD_FAILURE() << ToString(i);
+          break;
       }
     }
+    EXPECT_TRUE(slots.empty()) << "everything is let go";
   }
 
-  const std::map<uint32_t, int>& batches() const { return batches_; }
-  const std::map<std::pair<uint32_t, uint32_t>, int>& emitted() const { return emitted_; }
-  const std::map<uint32_t, int>& ended() const { return ended_; }
+  // After all lists.
+  void CheckWhole() {
+    const uint32_t blocks = static_cast<uint32_t>(plan_.layout().block_size());
+    size_t trained = 0;
+    for (uint32_t b = 0; b < blocks; ++b) trained += HasWeights(b) ? 1 : 0;
+    EXPECT_EQ(forward_.size(), size_t{blocks} * plan_.micro_batches());
+    EXPECT_EQ(ended_.size(), plan_.shares());
+    EXPECT_EQ(emitted_.size(), plan_.shares() * trained);
+    EXPECT_EQ(sent_, received_);
+    for (const auto& [key, times] : forward_) ASSERT_EQ(times, 1);
+    for (const auto& [key, times] : ended_) ASSERT_EQ(times, 1);
+    for (const auto& [key, times] : emitted_) ASSERT_EQ(times, 1);
+    for (const auto& [key, times] : sent_) ASSERT_EQ(times, 1);
+  }
 
  private:
-  uint32_t Blocks() const { return static_cast<uint32_t>(plan_.layout().block_size()); }
   bool HasWeights(uint32_t block) const {
     return plan_.layout().block(static_cast<int>(block)).segment() >= 0;
   }
@@ -252,45 +366,61 @@ class LaneChecker {
   }
 
   const v1::Plan& plan_;
-  const uint32_t first_trained_;
-  std::map<uint32_t, std::vector<uint32_t>> backward_;
-  std::map<uint32_t, int> batches_;
+  std::map<uint32_t, std::vector<uint32_t>> backward_;  // by block
+  std::map<std::pair<uint32_t, uint32_t>, int> forward_;
   std::map<std::pair<uint32_t, uint32_t>, int> emitted_;
   std::map<uint32_t, int> ended_;
+  // By boundary, micro-batch, backward.
+  std::map<std::tuple<uint32_t, uint32_t, bool>, int> sent_;
+  std::map<std::tuple<uint32_t, uint32_t, bool>, int> received_;
 };
+
+void CheckStep(const v1::Plan& plan, uint32_t threads) {
+  StepChecker checker(plan);
+  for (uint32_t i = 0; i < static_cast<uint32_t>(plan.worker_size()); ++i) {
+    const auto lanes = NumLanes(plan, i, threads);
+    ASSERT_TRUE(lanes.ok()) << lanes.status();
+    if (*lanes == 0) continue;
+    ProgramInputs inputs;
+    inputs.worker = i;
+    inputs.lanes = *lanes;
+    const StepProgram program = Build(plan, inputs, RoundKind::kTrain);
+    ASSERT_EQ(program.lanes.size(), *lanes);
+    for (const auto& list : program.lanes) {
+      EXPECT_FALSE(list.empty()) << "every lane has a share of every step";
+      checker.Check(list);
+    }
+  }
+  checker.CheckWhole();
+}
 
 TEST(StepProgramTest, EveryPieceOfTheBatchIsComputedOnceWhateverTheCluster) {
   const std::vector<std::vector<bool>> models = {{true}, {false, true}, {true, false, true, true}};
   for (const std::vector<bool>& model : models) {
-    const uint32_t first_trained =
-        static_cast<uint32_t>(std::find(model.begin(), model.end(), true) - model.begin());
-    const uint32_t trained = static_cast<uint32_t>(std::count(model.begin(), model.end(), true));
     for (uint32_t m = 1; m <= 9; ++m) {
       for (uint32_t s = 1; s <= m; ++s) {
         for (uint32_t w = 1; w <= 5; ++w) {
           for (uint32_t threads = 1; threads <= 4; ++threads) {
-            const v1::Plan plan = MakePlan(m, s, w, model);
-            LaneChecker checker(plan, first_trained);
-            for (uint32_t i = 0; i < w; ++i) {
-              const auto lanes = NumLanes(plan, i, threads);
-              ASSERT_TRUE(lanes.ok());
-              if (*lanes == 0) continue;
-              ProgramInputs inputs;
-              inputs.worker = i;
-              inputs.lanes = *lanes;
-              const StepProgram program = Build(plan, inputs, RoundKind::kTrain);
-              ASSERT_EQ(program.lanes.size(), *lanes);
-              for (const auto& list : program.lanes) {
-                EXPECT_FALSE(list.empty()) << "every lane has a share of every step";
-                checker.Check(list);
-              }
-            }
-            ASSERT_EQ(checker.batches().size(), m);
-            ASSERT_EQ(checker.ended().size(), s);
-            ASSERT_EQ(checker.emitted().size(), s * trained);
-            for (const auto& [index, times] : checker.batches()) ASSERT_EQ(times, 1);
-            for (const auto& [index, times] : checker.ended()) ASSERT_EQ(times, 1);
-            for (const auto& [index, times] : checker.emitted()) ASSERT_EQ(times, 1);
+            CheckStep(MakePlan(m, s, {w}, model), threads);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(StepProgramTest, EveryPieceIsComputedOnceUnderEverySchedule) {
+  const std::vector<bool> model = {true, false, true, true, true, true, false, true};
+  for (const v1::Schedule schedule :
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+    for (uint32_t ranks = 2; ranks <= 4; ++ranks) {
+      const uint32_t chunks = schedule == v1::INTERLEAVED ? 2 : 1;
+      for (uint32_t pipelines = 1; pipelines <= 2; ++pipelines) {
+        for (const uint32_t m : {1u, 2u, 3u, 8u, 13u}) {
+          for (const uint32_t s : {1u, (m + 1) / 2, m}) {
+            v1::Plan plan = MakePlan(m, s, {ranks * pipelines, ranks, chunks, schedule}, model);
+            plan.mutable_layout()->mutable_block(6)->set_skip_from(1);
+            CheckStep(plan, 1);
           }
         }
       }
@@ -302,7 +432,7 @@ TEST(StepProgramTest, EveryChunkIsScoredOnceWhateverTheCluster) {
   for (uint64_t chunks = 0; chunks <= 11; ++chunks) {
     for (uint32_t w = 1; w <= 4; ++w) {
       for (uint32_t lanes = 1; lanes <= 3; ++lanes) {
-        const v1::Plan plan = MakePlan(12, 12, w, {true, true});
+        const v1::Plan plan = MakePlan(12, 12, {w}, {true, true});
         std::map<uint32_t, int> scored;
         for (uint32_t i = 0; i < w; ++i) {
           ProgramInputs inputs;
@@ -324,12 +454,19 @@ TEST(StepProgramTest, EveryChunkIsScoredOnceWhateverTheCluster) {
 }
 
 TEST(StepProgramTest, LanesAreBoundedByThreadsAndShares) {
-  const v1::Plan plan = MakePlan(8, 5, 2, {true});  // shares [0,2) and [2,5)
+  const v1::Plan plan = MakePlan(8, 5, {2}, {true});  // shares [0,2) and [2,5)
   EXPECT_EQ(NumLanes(plan, 0, 1).value(), 1);
   EXPECT_EQ(NumLanes(plan, 0, 8).value(), 2);
   EXPECT_EQ(NumLanes(plan, 1, 8).value(), 3);
   EXPECT_EQ(NumLanes(plan, 1, 0).value(), 1);
-  EXPECT_EQ(NumLanes(MakePlan(1, 1, 2, {true}), 0, 4).value(), 0);  // no shares
+  EXPECT_EQ(NumLanes(MakePlan(1, 1, {2}, {true}), 0, 4).value(), 0);  // no shares
+  // In a pipeline the plan says, because the neighbours' lanes must match.
+  v1::Plan pipeline = MakePlan(8, 5, {2, 2}, {true, true});
+  pipeline.set_lanes(3);
+  EXPECT_EQ(NumLanes(pipeline, 0, 1).value(), 3);
+  pipeline.set_lanes(6);
+  EXPECT_THAT(std::string(NumLanes(pipeline, 0, 1).status().message()),
+              HasSubstr("plan.lanes: found 6"));
 }
 
 // Changes one thing of a sound plan and expects a refusal that names it.
@@ -341,7 +478,7 @@ void ExpectRefused(const v1::Plan& plan, const ProgramInputs& inputs, RoundKind 
 }
 
 TEST(StepProgramTest, RefusesPlansThatContradictThemselves) {
-  const v1::Plan sound = MakePlan(4, 4, 2, {true, true});
+  const v1::Plan sound = MakePlan(4, 4, {2}, {true, true});
   ProgramInputs inputs;
   constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   inputs.worker = 2;
@@ -360,18 +497,21 @@ TEST(StepProgramTest, RefusesPlansThatContradictThemselves) {
   plan.mutable_worker(0)->mutable_shares()->set_end(7);
   ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "[0,7)");
   plan = sound;
-  plan.mutable_worker(0)->set_stage(1);
-  ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "found 1, expected 0");
+  plan.mutable_worker(0)->set_rank(1);
+  ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "found 1, expected less than 1");
   plan = sound;
   plan.mutable_stage(0)->set_block_count(1);
-  ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "plan.stage[0]");
+  ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "plan.stage");
   plan = sound;
   plan.mutable_worker(0)->set_evaluation_part(2);
   ExpectRefused(plan, inputs, RoundKind::kEvaluate, kInvalid, "evaluation_part");
-  ExpectRefused(MakePlan(4, 4, 1, {false}), inputs, RoundKind::kTrain, kInvalid, "no block has");
+  ExpectRefused(MakePlan(4, 4, {}, {false}), inputs, RoundKind::kTrain, kInvalid, "no block has");
   plan = sound;
   plan.add_stage();
-  ExpectRefused(plan, inputs, RoundKind::kTrain, absl::StatusCode::kUnimplemented, "2 stages");
+  ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "plan.stage[1]");
+  plan = sound;
+  plan.set_ranks(0);
+  ExpectRefused(plan, inputs, RoundKind::kTrain, kInvalid, "plan.ranks: found 0");
   EXPECT_EQ(NumLanes(sound, 2, 1).status().code(), kInvalid);
 }
 

@@ -7,14 +7,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/check.h"
 #include "common/model/model_layout.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
 #include "tests/testing/device_matrix.h"
-#include "tests/testing/reference_ops.h"
+#include "worker/backend/backend.h"
 #include "worker/backend/backends.h"
+#include "worker/backend/views.h"
 #include "worker/layers/block.h"
 
 namespace sangam::testing {
@@ -27,19 +30,6 @@ int64_t Elements(const Shape& shape) {
   return elements;
 }
 
-// The parameter of layer `index` that ends with `role`, empty when there is none.
-Values Parameter(const TestModel& model, int index, const std::string& role,
-                 const Values& weights) {
-  const std::string name = model.layout.block(0).name() + "." + std::to_string(index) + "." + role;
-  if (model.segment() == nullptr) return {};
-  for (const v1::ParameterLayout& parameter : model.segment()->parameter()) {
-    if (parameter.name() != name) continue;
-    const auto first = weights.begin() + static_cast<ptrdiff_t>(parameter.offset());
-    return Values(first, first + static_cast<ptrdiff_t>(parameter.element_count()));
-  }
-  return {};
-}
-
 std::vector<float> Read(Backend* backend, ConstMatrix matrix) {
   std::vector<float> values(static_cast<size_t>(matrix.size()));
   EXPECT_TRUE(backend->Download(matrix, values.data()).ok());
@@ -49,7 +39,7 @@ std::vector<float> Read(Backend* backend, ConstMatrix matrix) {
 
 }  // namespace
 
-TestModel::TestModel(const std::string& text) {
+TestModel::TestModel(const std::string& text, uint32_t block_under_test) : block(block_under_test) {
   SANGAM_CHECK(google::protobuf::TextFormat::ParseFromString(text, &spec));
   // A model must have something to train, the block under test need not.
   v1::BlockSpec* tail = spec.add_block();
@@ -62,80 +52,93 @@ TestModel::TestModel(const std::string& text) {
 }
 
 const v1::SegmentLayout* TestModel::segment() const {
-  const int index = layout.block(0).segment();
+  const int index = layout.block(static_cast<int>(block)).segment();
   return index < 0 ? nullptr : &layout.segment(index);
 }
-int64_t TestModel::input_size() const { return Elements(layout.block(0).input_shape()); }
-int64_t TestModel::output_size() const { return Elements(layout.block(0).output_shape()); }
+const v1::SegmentLayout* TestModel::tied_segment() const {
+  const v1::BlockLayout& of = layout.block(static_cast<int>(block));
+  return of.has_tied_segment() ? &layout.segment(static_cast<int>(of.tied_segment())) : nullptr;
+}
+int64_t TestModel::input_size() const {
+  return Elements(layout.block(static_cast<int>(block)).input_shape());
+}
+int64_t TestModel::output_size() const {
+  return Elements(layout.block(static_cast<int>(block)).output_shape());
+}
 int64_t TestModel::parameter_count() const {
   return segment() == nullptr ? 0 : static_cast<int64_t>(segment()->element_count());
 }
-
-absl::StatusOr<std::unique_ptr<Block>> TestModel::NewBlock(uint32_t first_layer) const {
-  return Block::Create(spec.block(0), layout.block(0), segment(), first_layer);
+int64_t TestModel::tied_count() const {
+  return tied_segment() == nullptr ? 0 : static_cast<int64_t>(tied_segment()->element_count());
 }
 
-Values ReferenceForward(const TestModel& model, uint32_t first_layer, const PassContext& context,
-                        const Values& x, const Values& weights) {
-  const auto rows = x.size() / static_cast<size_t>(model.input_size());
-  Values value = x;
-  for (int i = 0; i < model.spec.block(0).layer_size(); ++i) {
-    const v1::LayerSpec& layer = model.spec.block(0).layer(i);
-    const size_t cols = rows == 0 ? 0 : value.size() / rows;
-    if (layer.has_linear()) {
-      const Values w = Parameter(model, i, "weight", weights);
-      const LinearShape shape = {rows, cols, layer.linear().out_features()};
-      value = LinearForward(shape, value, w, Parameter(model, i, "bias", weights));
-    } else if (layer.has_relu()) {
-      value = Relu(value);
-    } else if (layer.has_gelu()) {
-      value = Gelu(value);
-    } else if (layer.has_tanh()) {
-      value = Tanh(value);
-    } else if (layer.has_dropout() && context.training) {
-      const DropoutPlace place = {context.seed, context.step,
-                                  first_layer + static_cast<uint32_t>(i), context.first_position};
-      value = Times(value, DropoutFactors(place, double{layer.dropout().rate()}, rows, cols));
-    }
-  }
-  return value;
+absl::StatusOr<std::unique_ptr<Block>> TestModel::NewBlock() const {
+  return Block::Create(spec, layout, block);
 }
 
-BlockLane::BlockLane(const Block& block, uint64_t max_rows, const std::vector<float>& weights)
-    : before(weights.size(), 0.0f), block_(block), weights_(weights) {
+BlockLane::BlockLane(const Block& block, uint64_t max_rows, const std::vector<float>& weights,
+                     BackwardMode mode, const std::vector<float>& tied)
+    : before(weights.size(), 0.0f),
+      tied_before(tied.size(), 0.0f),
+      block_(block),
+      mode_(mode),
+      weights_(weights),
+      tied_(tied) {
   auto backend = CreateBackend("cpu");
   SANGAM_CHECK(backend.ok());
   backend_ = *std::move(backend);
-  auto state = block.NewState(backend_.get(), max_rows);
+  auto scratch = block.NewScratch(backend_.get(), max_rows, mode);
+  SANGAM_CHECK(scratch.ok());
+  scratch_ = *std::move(scratch);
+  auto state = block.NewState(backend_.get(), max_rows, mode, scratch_.get());
   SANGAM_CHECK(state.ok());
   state_ = *std::move(state);
+}
+
+absl::StatusOr<ConstMatrix> BlockLane::Backward(ConstMatrix output_gradient,
+                                                const BlockWeights& weights,
+                                                const BlockGradients& gradients) {
+  if (mode_ == BackwardMode::kWhole) {
+    return block_.Backward(backend_.get(), context, output_gradient, weights, want_input_gradient,
+                           gradients, state_.get());
+  }
+  const auto dx = block_.BackwardInput(backend_.get(), context, output_gradient, weights,
+                                       want_input_gradient, state_.get());
+  if (!dx.ok()) return dx;
+  const absl::Status status =
+      block_.BackwardWeights(backend_.get(), context, weights, gradients, state_.get());
+  if (!status.ok()) return status;
+  return dx;
 }
 
 BlockResult BlockLane::Run(const std::vector<float>& x, int64_t input_size,
                            const std::vector<float>& dy) {
   const int64_t rows = static_cast<int64_t>(x.size()) / input_size;
-  const int64_t parameters = static_cast<int64_t>(weights_.size());
+  const auto parameters = static_cast<int64_t>(weights_.size());
+  const auto tied_parameters = static_cast<int64_t>(tied_.size());
   const DeviceMatrix weights(backend_.get(), 1, parameters, weights_);
+  const DeviceMatrix tied(backend_.get(), 1, tied_parameters, tied_);
   const DeviceMatrix gradient(backend_.get(), 1, parameters, before);
+  const DeviceMatrix tied_gradient(backend_.get(), 1, tied_parameters, tied_before);
   const DeviceMatrix input(backend_.get(), rows, input_size, x);
+  const BlockWeights block_weights = {weights.view().data, tied.view().data};
   BlockResult result;
 
-  const auto y =
-      block_.Forward(backend_.get(), context, input.view(), weights.view().data, state_.get());
+  const auto y = block_.Forward(backend_.get(), context, input.view(), block_weights, state_.get());
   EXPECT_TRUE(y.ok()) << y.status();
   if (!y.ok()) return result;
   EXPECT_EQ(y->rows, rows);
   result.y = Read(backend_.get(), *y);
 
   const DeviceMatrix output_gradient(backend_.get(), rows, y->cols, dy);
-  const auto dx =
-      block_.Backward(backend_.get(), context, output_gradient.view(), weights.view().data,
-                      accumulate, want_input_gradient, gradient.view().data, state_.get());
+  const auto dx = Backward(output_gradient.view(), block_weights,
+                           {gradient.view().data, tied_gradient.view().data, accumulate});
   EXPECT_TRUE(dx.ok()) << dx.status();
   if (!dx.ok()) return result;
   EXPECT_EQ(dx->rows, want_input_gradient ? rows : 0);
   result.dx = Read(backend_.get(), *dx);
   result.dw = gradient.Read();
+  result.dtied = tied_gradient.Read();
   return result;
 }
 

@@ -8,60 +8,70 @@
 
 #include "absl/status/statusor.h"
 #include "proto/model.pb.h"
-#include "tests/testing/reference_ops.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/views.h"
 #include "worker/layers/block.h"
+#include "worker/layers/pass_context.h"
 
 namespace sangam::testing {
 
-// A model whose first block is under test, from a text such as
+// A model with a block under test, from a text such as
 //   input_shape: 4 block { layer { linear { out_features: 3 } } layer { relu {} } }
 struct TestModel {
   v1::ModelSpec spec;
   v1::ModelLayout layout;
+  uint32_t block;
 
-  explicit TestModel(const std::string& text);
+  explicit TestModel(const std::string& text, uint32_t block_under_test = 0);
+  // nullptr: none.
   const v1::SegmentLayout* segment() const;
+  const v1::SegmentLayout* tied_segment() const;
   int64_t input_size() const;
   int64_t output_size() const;
   int64_t parameter_count() const;
-  absl::StatusOr<std::unique_ptr<Block>> NewBlock(uint32_t first_layer = 0) const;
+  int64_t tied_count() const;
+  absl::StatusOr<std::unique_ptr<Block>> NewBlock() const;
 };
-
-// The block by the reference operations; weights as in the segment.
-Values ReferenceForward(const TestModel& model, uint32_t first_layer, const PassContext& context,
-                        const Values& x, const Values& weights);
 
 // What a block gave for one micro-batch.
 struct BlockResult {
-  std::vector<float> y, dx, dw;
+  std::vector<float> y, dx, dw, dtied;
   bool operator==(const BlockResult& other) const {
-    return y == other.y && dx == other.dx && dw == other.dw;
+    return y == other.y && dx == other.dx && dw == other.dw && dtied == other.dtied;
   }
 };
 
-// One lane with a block: a backend and a state.
+// One lane with a block: a backend, scratch and a state.
 class BlockLane {
  public:
-  BlockLane(const Block& block, uint64_t max_rows, const std::vector<float>& weights);
+  BlockLane(const Block& block, uint64_t max_rows, const std::vector<float>& weights,
+            BackwardMode mode = BackwardMode::kWhole, const std::vector<float>& tied = {});
 
   PassContext context;
   bool accumulate = false;
   bool want_input_gradient = true;
-  // What stands in the gradient of the weights before.
+  // What stands in the gradients of the weights before.
   std::vector<float> before;
+  std::vector<float> tied_before;
 
-  // Forward and backward. REQUIRES: at least one column.
+  // Forward and backward, as the mode says. REQUIRES: at least one column.
   BlockResult Run(const std::vector<float>& x, int64_t input_size, const std::vector<float>& dy);
 
   Backend* backend() { return backend_.get(); }
+  BlockScratch* scratch() { return scratch_.get(); }
   BlockState* state() { return state_.get(); }
 
  private:
+  absl::StatusOr<ConstMatrix> Backward(ConstMatrix output_gradient, const BlockWeights& weights,
+                                       const BlockGradients& gradients);
+
   const Block& block_;
+  BackwardMode mode_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<BlockScratch> scratch_;
   std::unique_ptr<BlockState> state_;
   std::vector<float> weights_;
+  std::vector<float> tied_;
 };
 
 }  // namespace sangam::testing

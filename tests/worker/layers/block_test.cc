@@ -1,5 +1,7 @@
 #include "worker/layers/block.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,14 +15,18 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/model/expand_layers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
 #include "tests/testing/device_matrix.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/block_harness.h"
+#include "tests/worker/layers/block_reference.h"
 #include "tests/worker/layers/expect_near.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/views.h"
+#include "worker/layers/pass_context.h"
 
 // Counts what the calling thread allocates through operator new, in our code and in libraries.
 namespace {
@@ -53,8 +59,6 @@ using testing::TestModel;
 using testing::ToDouble;
 using testing::Values;
 
-constexpr uint32_t kFirstLayer = 5;
-
 std::vector<std::string> Blocks() {
   return {
       "input_shape: 7 block { layer { linear { out_features: 5 } } layer { relu {} } "
@@ -67,6 +71,19 @@ std::vector<std::string> Blocks() {
       "layer { linear { out_features: 4 } } layer { relu {} } }",
       "input_shape: 9 block { layer { gelu {} } layer { dropout { rate: 0.2 } } }",
       "input_shape: [3, 2] block { layer { flatten {} } }",
+      "input_shape: [3, 4] block { layer { linear { out_features: 5 } } layer { relu {} } "
+      "layer { rms_norm { epsilon: 0.1 } } layer { position_embedding {} } layer { tanh {} } "
+      "layer { linear { out_features: 2 no_bias: true } } layer { dropout { rate: 0.3 } } }",
+      "input_shape: 5 block { layer { residual { layer { tanh {} } } } layer { rms_norm {} } "
+      "layer { residual { layer { flatten {} } } } layer { residual { layer { residual { "
+      "layer { linear { out_features: 5 } } layer { relu {} } } } layer { dropout { rate: 0.5 } } "
+      "} } layer { residual { layer { dropout { rate: 0.2 } } } } }",
+      "input_shape: [5, 4] block { layer { causal_attention { heads: 2 } } layer { flatten {} } }",
+      "input_shape: [4, 8] block { layer { causal_attention { heads: 2 rotary: true "
+      "rotary_base: 50 no_bias: true } } layer { dropout { rate: 0.2 } } }",
+      "input_shape: [3, 4] block { layer { transformer { heads: 2 dropout: 0.25 } } }",
+      "input_shape: [3, 4] block { layer { position_embedding {} } "
+      "layer { transformer { heads: 1 hidden: 6 rotary: true no_bias: true } } }",
   };
 }
 
@@ -83,9 +100,13 @@ std::vector<float> Weights(const TestModel& model) {
 }
 
 std::unique_ptr<Block> NewBlock(const TestModel& model) {
-  auto block = model.NewBlock(kFirstLayer);
+  auto block = model.NewBlock();
   EXPECT_TRUE(block.ok()) << block.status();
   return *std::move(block);
+}
+
+double Dot(const Values& x, const Values& y) {
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
 class BlockTest : public ::testing::TestWithParam<std::string> {
@@ -95,8 +116,8 @@ class BlockTest : public ::testing::TestWithParam<std::string> {
                      RandomFloats(rows * model_.output_size(), 3));
   }
 
-  BlockLane NewLane(uint64_t max_rows = 20) const {
-    BlockLane lane(*block_, max_rows, Weights(model_));
+  BlockLane NewLane(uint64_t max_rows = 20, BackwardMode mode = BackwardMode::kWhole) const {
+    BlockLane lane(*block_, max_rows, Weights(model_), mode);
     lane.context = Context();
     return lane;
   }
@@ -105,8 +126,15 @@ class BlockTest : public ::testing::TestWithParam<std::string> {
   const std::unique_ptr<Block> block_ = NewBlock(model_);
 };
 
-// Values and all gradients, against the plain loops and their numerical derivatives. Sums of at
-// most 10 products twice over: 1e-5 is some 80 roundings.
+// Within `roundings` of 1e-5, of the largest element but at least of 1.
+void ExpectClose(const std::vector<float>& actual, const Values& expected, double roundings = 1) {
+  double largest = 1;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  ExpectNear(actual, expected, roundings * largest * 1e-5);
+}
+
+// Values and all gradients, against the plain loops and their numerical derivatives. 1e-5 is some
+// 80 roundings.
 TEST_P(BlockTest, ForwardAndGradientsAreTheReferences) {
   for (const int64_t rows : {1, 4, 7}) {
     BlockLane lane = NewLane();
@@ -115,18 +143,98 @@ TEST_P(BlockTest, ForwardAndGradientsAreTheReferences) {
     const Values dy = ToDouble(RandomFloats(rows * model_.output_size(), 3));
     const Values weights = ToDouble(Weights(model_));
     const auto forward = [&](const Values& at_x, const Values& at_weights) {
-      return ReferenceForward(model_, kFirstLayer, lane.context, at_x, at_weights);
+      return ReferenceForward(model_, lane.context, at_x, at_weights);
     };
-    const auto dot = [&](const Values& y) {
-      return std::inner_product(y.begin(), y.end(), dy.begin(), 0.0);
-    };
-    ExpectNear(result.y, forward(x, weights), 1e-5);
-    ExpectNear(result.dx,
-               NumericalGradient([&](const Values& at) { return dot(forward(at, weights)); }, x),
-               1e-5);
-    ExpectNear(result.dw,
-               NumericalGradient([&](const Values& at) { return dot(forward(x, at)); }, weights),
-               static_cast<double>(rows) * 1e-5);
+    ExpectClose(result.y, forward(x, weights));
+    ExpectClose(result.dx, NumericalGradient(
+                               [&](const Values& at) { return Dot(forward(at, weights), dy); }, x));
+    ExpectClose(
+        result.dw,
+        NumericalGradient([&](const Values& at) { return Dot(forward(x, at), dy); }, weights),
+        static_cast<double>(rows));
+  }
+}
+
+TEST_P(BlockTest, SplitBackwardHasTheBitsOfTheWhole) {
+  BlockLane whole = NewLane();
+  BlockLane split = NewLane(20, BackwardMode::kSplit);
+  for (BlockLane* lane : {&whole, &split}) lane->before = RandomFloats(model_.parameter_count(), 8);
+  EXPECT_EQ(block_->splits(), model_.parameter_count() > 0);
+  for (const bool accumulate : {false, true}) {
+    whole.accumulate = split.accumulate = accumulate;
+    EXPECT_EQ(Run(&split, 6), Run(&whole, 6));
+  }
+}
+
+// Two micro-batches in flight share one scratch; the first one goes back last.
+TEST_P(BlockTest, RecomputationChangesNoBit) {
+  TestModel model(GetParam());
+  model.spec.mutable_block(0)->set_recompute(true);
+  const std::unique_ptr<Block> block = NewBlock(model);
+  EXPECT_FALSE(block->splits());
+  BlockLane plain = NewLane();
+  const BlockResult expected = Run(&plain, 6);
+  for (const BackwardMode mode : {BackwardMode::kWhole, BackwardMode::kSplit}) {
+    BlockLane lane(*block, 20, Weights(model));
+    lane.context = Context();
+    EXPECT_EQ(Run(&lane, 6), expected);
+
+    const auto other = block->NewState(lane.backend(), 20, mode, lane.scratch());
+    ASSERT_TRUE(other.ok()) << other.status();
+    const std::vector<float> weights = Weights(model);
+    const std::vector<float> x = RandomFloats(6 * model.input_size(), 2);
+    const std::vector<float> x_other = RandomFloats(9 * model.input_size(), 6);
+    const std::vector<float> dy = RandomFloats(6 * model.output_size(), 3);
+    std::vector<float> dw(weights.size());
+    const auto y = block->Forward(lane.backend(), Context(), {x.data(), 6, model.input_size()},
+                                  {weights.data(), nullptr}, lane.state());
+    ASSERT_TRUE(y.ok()) << y.status();
+    for (const bool training : {true, false}) {
+      PassContext context = Context(90);
+      context.training = training;
+      ASSERT_TRUE(block
+                      ->Forward(lane.backend(), context, {x_other.data(), 9, model.input_size()},
+                                {weights.data(), nullptr}, other->get())
+                      .ok());
+      EXPECT_EQ(std::vector<float>(y->data, y->data + y->size()), expected.y);
+    }
+    const auto dx =
+        block->Backward(lane.backend(), Context(), {dy.data(), 6, model.output_size()},
+                        {weights.data(), nullptr}, true, {dw.data(), nullptr, false}, lane.state());
+    ASSERT_TRUE(dx.ok()) << dx.status();
+    EXPECT_EQ(std::vector<float>(dx->data, dx->data + dx->size()), expected.dx);
+    EXPECT_EQ(dw, expected.dw);
+  }
+}
+
+// Evaluation leaves its output in the state, where another micro-batch cannot reach it.
+TEST_P(BlockTest, EvaluationsInFlightDoNotDisturbOneAnother) {
+  for (const bool recompute : {false, true}) {
+    TestModel model(GetParam());
+    model.spec.mutable_block(0)->set_recompute(recompute);
+    const std::unique_ptr<Block> block = NewBlock(model);
+    BlockLane lane(*block, 20, Weights(model));
+    const auto other = block->NewState(lane.backend(), 20, BackwardMode::kWhole, lane.scratch());
+    ASSERT_TRUE(other.ok()) << other.status();
+    PassContext context = Context();
+    context.training = false;
+    const std::vector<float> weights = Weights(model);
+    const std::vector<float> x = RandomFloats(6 * model.input_size(), 2);
+    const std::vector<float> x_other = RandomFloats(9 * model.input_size(), 6);
+    const auto y = block->Forward(lane.backend(), context, {x.data(), 6, model.input_size()},
+                                  {weights.data(), nullptr}, lane.state());
+    ASSERT_TRUE(y.ok()) << y.status();
+    const std::vector<float> values(y->data, y->data + y->size());
+    ExpectClose(values, ReferenceForward(model, context, ToDouble(x), ToDouble(weights)));
+    for (const bool training : {false, true}) {
+      PassContext next = Context();
+      next.training = training;
+      ASSERT_TRUE(block
+                      ->Forward(lane.backend(), next, {x_other.data(), 9, model.input_size()},
+                                {weights.data(), nullptr}, other->get())
+                      .ok());
+      EXPECT_EQ(std::vector<float>(y->data, y->data + y->size()), values);
+    }
   }
 }
 
@@ -260,7 +368,7 @@ TEST(BlockDropoutTest, EvaluationDropsNothing) {
   PassContext context = Context();
   context.training = false;
   const std::vector<float> x = RandomFloats(4 * 30, 2);
-  const auto y = block->Forward(lane.backend(), context, {x.data(), 4, 30}, nullptr, lane.state());
+  const auto y = block->Forward(lane.backend(), context, {x.data(), 4, 30}, {}, lane.state());
   ASSERT_TRUE(y.ok()) << y.status();
   std::vector<float> values(x.size());
   ASSERT_TRUE(lane.backend()->Download(*y, values.data()).ok());
@@ -280,10 +388,11 @@ TEST(BlockMemoryTest, PassesAllocateNothing) {
   const std::vector<float> dy = RandomFloats(32 * 10, 3);
   std::vector<float> gradient(weights.size());
   const auto pass = [&](int64_t rows) {
-    const auto y = block->Forward(lane.backend(), context, {x.data(), rows, 512}, weights.data(),
-                                  lane.state());
-    const auto dx = block->Backward(lane.backend(), context, {dy.data(), rows, 10}, weights.data(),
-                                    true, true, gradient.data(), lane.state());
+    const auto y = block->Forward(lane.backend(), context, {x.data(), rows, 512},
+                                  {weights.data(), nullptr}, lane.state());
+    const auto dx =
+        block->Backward(lane.backend(), context, {dy.data(), rows, 10}, {weights.data(), nullptr},
+                        true, {gradient.data(), nullptr, true}, lane.state());
     ASSERT_TRUE(y.ok() && dx.ok()) << y.status() << dx.status();
   };
   pass(32);
@@ -299,11 +408,13 @@ class BlockErrorsTest : public ::testing::Test {
                                       BlockState* state, bool training = true) {
     PassContext context = Context();
     context.training = training;
-    return block_->Forward(lane_.backend(), context, {x_.data(), rows, cols}, weights, state);
+    return block_->Forward(lane_.backend(), context, {x_.data(), rows, cols}, {weights, nullptr},
+                           state);
   }
   absl::StatusOr<ConstMatrix> Backward(int64_t rows, int64_t cols, float* gradient) {
-    return block_->Backward(lane_.backend(), Context(), {x_.data(), rows, cols}, weights_.data(),
-                            false, true, gradient, lane_.state());
+    return block_->Backward(lane_.backend(), Context(), {x_.data(), rows, cols},
+                            {weights_.data(), nullptr}, true, {gradient, nullptr, false},
+                            lane_.state());
   }
   static void ExpectRefused(const absl::StatusOr<ConstMatrix>& result, const std::string& message) {
     EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
@@ -338,45 +449,232 @@ TEST_F(BlockErrorsTest, BackwardNeedsItsForward) {
   EXPECT_TRUE(Backward(4, 5, gradient.data()).ok());
   ExpectRefused(Backward(3, 5, gradient.data()),
                 "the gradient of the output is [3, 5], expected [4, 5]");
-  ExpectRefused(Backward(4, 5, nullptr), "no place for their gradient");
+  ExpectRefused(Backward(4, 5, nullptr), "no place for the gradient");
   ASSERT_TRUE(Forward(4, 7, weights_.data(), lane_.state(), /*training=*/false).ok());
   EXPECT_EQ(Backward(4, 5, gradient.data()).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(BlockErrorsTest, PartsOfBackwardInTheirOrderAndMode) {
+  std::vector<float> gradient(weights_.size());
+  const BlockWeights weights = {weights_.data(), nullptr};
+  const auto input = [&](BlockState* state) {
+    return block_->BackwardInput(lane_.backend(), Context(), {x_.data(), 4, 5}, weights, true,
+                                 state);
+  };
+  ASSERT_TRUE(Forward(4, 7, weights_.data(), lane_.state()).ok());
+  ExpectRefused(input(lane_.state()), "not for a backward pass in two parts");
+  BlockLane split(*block_, 4, weights_, BackwardMode::kSplit);
+  const auto for_weights = [&] {
+    return block_
+        ->BackwardWeights(split.backend(), Context(), weights, {gradient.data(), nullptr, false},
+                          split.state())
+        .code();
+  };
+  ASSERT_TRUE(Forward(4, 7, weights_.data(), split.state()).ok());
+  EXPECT_EQ(for_weights(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(input(split.state()).ok());
+  EXPECT_EQ(for_weights(), absl::StatusCode::kOk);
+  ASSERT_TRUE(Forward(4, 7, weights_.data(), split.state()).ok());
+  EXPECT_EQ(for_weights(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(BlockErrorsTest, ScratchOfAnotherBlockModeOrSize) {
+  const auto message = [&](BlockScratch* scratch, BackwardMode mode) {
+    const absl::Status status = block_->NewState(lane_.backend(), 5, mode, scratch).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message(nullptr, BackwardMode::kWhole), HasSubstr("scratch is of another block"));
+  EXPECT_THAT(message(lane_.scratch(), BackwardMode::kWhole),
+              HasSubstr("found a scratch for 4 rows, expected at least 5"));
+  const BlockLane split(*block_, 5, weights_, BackwardMode::kSplit);
+  const std::unique_ptr<Block> other = NewBlock(model_);
+  BlockLane other_lane(*other, 5, weights_);
+  EXPECT_THAT(message(other_lane.scratch(), BackwardMode::kWhole), HasSubstr("of another block"));
+}
+
 TEST_F(BlockErrorsTest, StateThatFitsNoMemory) {
   for (const uint64_t rows : {uint64_t{1} << 60, std::numeric_limits<uint64_t>::max()}) {
-    const absl::Status status = block_->NewState(lane_.backend(), rows).status();
+    for (const BackwardMode mode : {BackwardMode::kWhole, BackwardMode::kSplit}) {
+      const absl::Status scratch = block_->NewScratch(lane_.backend(), rows, mode).status();
+      EXPECT_EQ(scratch.ok(), mode == BackwardMode::kSplit) << scratch;
+    }
+    const absl::Status status =
+        block_->NewState(lane_.backend(), rows, BackwardMode::kSplit, nullptr).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   }
 }
 
+// A block that embeds tokens, and one that ends with the same table.
+constexpr char kTiedModel[] =
+    "input_shape: 4 block { layer { embedding { vocabulary: 6 width: 3 } } "
+    "layer { position_embedding {} } layer { dropout { rate: 0.3 } } } "
+    "block { name: 'head' layer { rms_norm {} } layer { tied_head { block: 'block0' } } }";
+
+std::vector<float> Tokens(int64_t count) {
+  std::vector<float> tokens = RandomFloats(count, 4, 0, 6);
+  for (float& token : tokens) token = std::floor(token);
+  return tokens;
+}
+
+class BlockTableTest : public ::testing::TestWithParam<BackwardMode> {};
+
+TEST_P(BlockTableTest, EmbeddingIsTheReference) {
+  const TestModel model(kTiedModel);
+  const std::unique_ptr<Block> block = NewBlock(model);
+  const Values weights = ToDouble(Weights(model));
+  for (const int64_t rows : {0, 1, 5}) {
+    BlockLane lane(*block, 5, Weights(model), GetParam());
+    lane.context = Context();
+    lane.want_input_gradient = false;
+    // Rows of tokens that do not occur are overwritten too.
+    lane.before = RandomFloats(model.parameter_count(), 8);
+    const std::vector<float> tokens = Tokens(rows * 4);
+    const std::vector<float> dy = RandomFloats(rows * 12, 3);
+    const BlockResult result = lane.Run(tokens, 4, dy);
+    const auto forward = [&](const Values& at) {
+      return ReferenceForward(model, lane.context, ToDouble(tokens), at);
+    };
+    ExpectClose(result.y, forward(weights));
+    ExpectClose(result.dw,
+                NumericalGradient([&](const Values& at) { return Dot(forward(at), ToDouble(dy)); },
+                                  weights));
+    lane.accumulate = true;
+    const BlockResult added = lane.Run(tokens, 4, dy);
+    for (size_t i = 0; i < added.dw.size(); ++i) {
+      EXPECT_NEAR(added.dw[i], double{lane.before[i]} + result.dw[i], 1e-5) << i;
+    }
+  }
+}
+
+TEST_P(BlockTableTest, TokensHaveNoGradient) {
+  const TestModel model(kTiedModel);
+  const std::unique_ptr<Block> block = NewBlock(model);
+  BlockLane lane(*block, 2, Weights(model));
+  const std::vector<float> weights = Weights(model);
+  const std::vector<float> tokens = Tokens(4);
+  const std::vector<float> dy = RandomFloats(12, 3);
+  std::vector<float> dw(weights.size());
+  ASSERT_TRUE(block
+                  ->Forward(lane.backend(), Context(), {tokens.data(), 1, 4},
+                            {weights.data(), nullptr}, lane.state())
+                  .ok());
+  const auto dx =
+      block->Backward(lane.backend(), Context(), {dy.data(), 1, 12}, {weights.data(), nullptr},
+                      true, {dw.data(), nullptr, false}, lane.state());
+  EXPECT_EQ(dx.status().code(), absl::StatusCode::kInvalidArgument) << dx.status();
+}
+
+TEST_P(BlockTableTest, TiedHeadIsTheReference) {
+  const TestModel model(kTiedModel, 1);
+  const std::unique_ptr<Block> block = NewBlock(model);
+  EXPECT_TRUE(block->splits());
+  const std::vector<float> table = RandomFloats(model.tied_count(), 5);
+  ASSERT_EQ(model.tied_count(), 6 * 3 + 4 * 3);
+  const Values weights = ToDouble(Weights(model));
+  const Values tied = ToDouble(table);
+  for (const int64_t rows : {0, 1, 5}) {
+    BlockLane lane(*block, 5, Weights(model), GetParam(), table);
+    // What is no part of the table is overwritten too.
+    lane.tied_before = RandomFloats(model.tied_count(), 8);
+    const std::vector<float> x = RandomFloats(rows * 12, 2);
+    const std::vector<float> dy = RandomFloats(rows * 24, 3);
+    const BlockResult result = lane.Run(x, 12, dy);
+    const auto dot = [&](const Values& at_x, const Values& at_weights, const Values& at_tied) {
+      return Dot(ReferenceForward(model, lane.context, at_x, at_weights, at_tied), ToDouble(dy));
+    };
+    ExpectClose(result.y, ReferenceForward(model, lane.context, ToDouble(x), weights, tied));
+    ExpectClose(
+        result.dx,
+        NumericalGradient([&](const Values& at) { return dot(at, weights, tied); }, ToDouble(x)));
+    ExpectClose(
+        result.dw,
+        NumericalGradient([&](const Values& at) { return dot(ToDouble(x), at, tied); }, weights));
+    ExpectClose(
+        result.dtied,
+        NumericalGradient([&](const Values& at) { return dot(ToDouble(x), weights, at); }, tied));
+    lane.accumulate = true;
+    const BlockResult added = lane.Run(x, 12, dy);
+    for (size_t i = 0; i < added.dtied.size(); ++i) {
+      EXPECT_NEAR(added.dtied[i], double{lane.tied_before[i]} + result.dtied[i], 1e-5) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, BlockTableTest,
+                         ::testing::Values(BackwardMode::kWhole, BackwardMode::kSplit));
+
+TEST(BlockNumberTest, DropoutIsNumberedThroughTheWholeModel) {
+  // 0 the linear layer, 1 and 3 residuals, 4 the dropout within both.
+  const TestModel model(
+      "input_shape: 30 block { layer { linear { out_features: 30 } } } block { layer { residual { "
+      "layer { tanh {} } layer { residual { layer { dropout { rate: 0.5 } } } } } } }",
+      1);
+  const std::unique_ptr<Block> block = NewBlock(model);
+  BlockLane lane(*block, 2, {});
+  lane.context = Context();
+  const std::vector<float> x = RandomFloats(2 * 30, 2, 0.5f, 1);
+  const BlockResult result = lane.Run(x, 30, x);
+  const Values factors = testing::DropoutFactors({11, 12, 4, 40}, 0.5, 2, 30);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double f = std::tanh(double{x[i]});
+    EXPECT_NEAR(result.y[i], x[i] + f + f * factors[i], 1e-6) << i;
+  }
+}
+
+// The layers that a transformer layer stands for are the same block.
+TEST(BlockExpansionTest, ExpandedModelHasTheSameBits) {
+  TestModel model(
+      "input_shape: [3, 4] block { layer { transformer { heads: 2 dropout: 0.5 } } "
+      "layer { dropout { rate: 0.5 } } }");
+  const auto run = [&model] {
+    const std::unique_ptr<Block> block = NewBlock(model);
+    BlockLane lane(*block, 3, Weights(model));
+    lane.context = Context();
+    return lane.Run(RandomFloats(36, 2), 12, RandomFloats(36, 3));
+  };
+  const BlockResult expected = run();
+  model.spec = ExpandModel(model.spec);
+  EXPECT_EQ(run(), expected);
+}
+
 TEST_F(BlockErrorsTest, LayersThatDoNotFitTheLayout) {
-  const auto message = [&](const v1::BlockSpec& spec, const v1::BlockLayout& layout,
-                           const v1::SegmentLayout* segment) {
-    const absl::Status status = Block::Create(spec, layout, segment, 0).status();
+  const auto message = [&](const v1::ModelSpec& spec, const v1::ModelLayout& layout,
+                           uint32_t index = 0) {
+    const absl::Status status = Block::Create(spec, layout, index).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   };
-  const v1::BlockSpec& spec = model_.spec.block(0);
-  const v1::BlockLayout& layout = model_.layout.block(0);
-  EXPECT_THAT(message(spec, layout, nullptr), HasSubstr("no parameter block0.0.weight"));
+  v1::ModelLayout layout = model_.layout;
+  layout.mutable_block(0)->set_segment(-1);
+  EXPECT_THAT(message(model_.spec, layout), HasSubstr("no parameter block0.0.weight"));
+  layout.mutable_block(0)->set_segment(7);
+  EXPECT_THAT(message(model_.spec, layout), HasSubstr("no such segment"));
+  layout = model_.layout;
+  layout.mutable_segment(0)->mutable_parameter(0)->set_shape(0, 6);
+  EXPECT_THAT(message(model_.spec, layout), HasSubstr("has shape [6,7], expected [5,7]"));
+  layout = model_.layout;
+  layout.mutable_segment(0)->mutable_parameter(1)->set_offset(36);
+  EXPECT_THAT(message(model_.spec, layout), HasSubstr("ends beyond its segment of 40"));
+  layout = model_.layout;
+  layout.mutable_segment(0)->add_parameter()->set_name("block0.7.weight");
+  EXPECT_THAT(message(model_.spec, layout), HasSubstr("has 3 parameters, the layers use 2"));
+  layout = model_.layout;
+  layout.mutable_block(0)->set_output_shape(0, 6);
+  EXPECT_THAT(message(model_.spec, layout), HasSubstr("the layers give [5]"));
 
-  v1::SegmentLayout segment = *model_.segment();
-  segment.mutable_parameter(0)->set_shape(0, 6);
-  EXPECT_THAT(message(spec, layout, &segment), HasSubstr("has shape [6,7], expected [5,7]"));
-  segment = *model_.segment();
-  segment.mutable_parameter(1)->set_offset(36);
-  EXPECT_THAT(message(spec, layout, &segment), HasSubstr("ends beyond its segment of 40"));
-  segment = *model_.segment();
-  segment.add_parameter()->set_name("block0.7.weight");
-  EXPECT_THAT(message(spec, layout, &segment), HasSubstr("has 3 parameters, the layers use 2"));
+  EXPECT_THAT(message(model_.spec, model_.layout, 2), HasSubstr("block 2"));
+  v1::ModelSpec empty_layer = model_.spec;
+  empty_layer.mutable_block(0)->mutable_layer(0)->clear_kind();
+  EXPECT_THAT(message(empty_layer, model_.layout), HasSubstr("empty layer"));
 
-  v1::BlockLayout other = layout;
-  other.set_output_shape(0, 6);
-  EXPECT_THAT(message(spec, other, model_.segment()), HasSubstr("the layers give [5]"));
-  v1::BlockSpec empty_layer;
-  empty_layer.add_layer();
-  EXPECT_FALSE(message(empty_layer, layout, nullptr).empty());
+  const TestModel tied(kTiedModel, 1);
+  layout = tied.layout;
+  layout.mutable_block(1)->clear_tied_segment();
+  EXPECT_THAT(message(tied.spec, layout, 1), HasSubstr("no tied segment"));
+  layout = tied.layout;
+  layout.mutable_segment(0)->mutable_parameter(0)->set_shape(0, 5);
+  EXPECT_THAT(message(tied.spec, layout, 1), HasSubstr("has shape [5,3], expected [6,3]"));
 }
 
 }  // namespace

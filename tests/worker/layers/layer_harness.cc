@@ -1,10 +1,13 @@
 #include "tests/worker/layers/layer_harness.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "common/model/layer_demand.h"
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
 #include "worker/backend/backend.h"
@@ -39,10 +42,16 @@ LayerHarness::LayerHarness(const Layer& layer, int64_t in, int64_t out,
       out_(out),
       backend_(NewBackend()),
       weights_(backend_.get(), 1, static_cast<int64_t>(weights.size()), weights) {
-  const LayerDemand demand = layer.demand();
-  state_.output = Piece(demand.output);
-  state_.delta = Piece(demand.delta);
-  state_.input_gradient = Piece(demand.input_gradient);
+  MakeState(layer.demand(), &state_);
+}
+
+void LayerHarness::MakeState(const LayerDemand& demand, LayerState* state) {
+  state->output = Piece(demand.output);
+  state->kept = Piece(demand.kept);
+  state->delta = Piece(demand.delta);
+  state->input_gradient = Piece(demand.input_gradient);
+  state->inner.resize(demand.inner.size());
+  for (size_t i = 0; i < demand.inner.size(); ++i) MakeState(demand.inner[i], &state->inner[i]);
 }
 
 float* LayerHarness::Piece(int64_t size_of_sample) {
@@ -51,7 +60,9 @@ float* LayerHarness::Piece(int64_t size_of_sample) {
   return pieces_.back()->view().data;
 }
 
-LayerCall LayerHarness::Call() const { return {backend_.get(), &context, weights_.view().data}; }
+LayerCall LayerHarness::Call() const {
+  return {backend_.get(), &context, weights_.view().data, weights_.view().data};
+}
 
 std::vector<float> LayerHarness::Forward(const std::vector<float>& x) {
   const int64_t rows = static_cast<int64_t>(x.size()) / in_;
@@ -79,8 +90,8 @@ std::vector<float> LayerHarness::BackwardInput(const std::vector<float>& dy,
 std::vector<float> LayerHarness::BackwardWeights(bool accumulate,
                                                  const std::vector<float>& before) {
   const DeviceMatrix gradient(backend_.get(), 1, static_cast<int64_t>(before.size()), before);
-  const absl::Status status =
-      layer_.BackwardWeights(Call(), accumulate, gradient.view().data, &state_);
+  const absl::Status status = layer_.BackwardWeights(
+      Call(), {gradient.view().data, gradient.view().data, accumulate}, &state_);
   EXPECT_TRUE(status.ok()) << status;
   return gradient.Read();
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/model/layer_demand.h"
 #include "tests/testing/device_matrix.h"
 #include "worker/backend/backend.h"
 #include "worker/layers/layer.h"
@@ -15,7 +16,8 @@ namespace sangam::testing {
 // Runs one layer, as a block does, on host vectors. Whatever fails is a failure of the test.
 class LayerHarness {
  public:
-  // A layer from samples of `in` elements to samples of `out` elements with the given parameters.
+  // A layer from samples of `in` elements to samples of `out` elements with the given parameters,
+  // whether they are its own or tied.
   LayerHarness(const Layer& layer, int64_t in, int64_t out, const std::vector<float>& weights);
 
   PassContext context;
@@ -31,6 +33,7 @@ class LayerHarness {
  private:
   LayerCall Call() const;
   float* Piece(int64_t size_of_sample);
+  void MakeState(const LayerDemand& demand, LayerState* state);
 
   const Layer& layer_;
   int64_t in_;

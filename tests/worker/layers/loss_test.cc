@@ -30,7 +30,7 @@ std::unique_ptr<Backend> NewBackend() { return *CreateBackend("cpu"); }
 std::unique_ptr<Loss> SoftmaxLoss() {
   v1::LossSpec spec;
   spec.mutable_softmax_cross_entropy();
-  return *Loss::Create(spec);
+  return *Loss::Create(spec, 1);
 }
 
 TEST(LossTest, SumsAndGradientAreTheReferences) {
@@ -85,8 +85,49 @@ TEST(LossTest, LabelOutOfRangeNamesRowLabelAndClasses) {
             "softmax cross-entropy: label of row 1 is 255, expected one of 10 classes");
 }
 
+TEST(LossTest, EachPositionOfASequenceIsATerm) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  v1::LossSpec spec;
+  spec.mutable_token_cross_entropy();
+  const auto loss = Loss::Create(spec, 3);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  // Two sequences of three positions over a vocabulary of 5.
+  const std::vector<float> outputs = RandomFloats(2 * 3 * 5, 1, -3, 3);
+  const std::vector<uint32_t> labels = {4, 0, 2, 2, 1, 3};
+  const DeviceMatrix device(backend.get(), 2, 15, outputs);
+  const DeviceMatrix gradient_device(backend.get(), 2, 15);
+  Matrix gradient = gradient_device.view();
+  const auto sums = (*loss)->Compute(backend.get(), device.view(), labels.data(), &gradient);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  const testing::ReferenceLoss expected =
+      testing::SoftmaxCrossEntropy(ToDouble(outputs), labels, 5);
+  EXPECT_NEAR(sums->loss, expected.loss, 6e-6);
+  EXPECT_EQ(sums->correct, expected.correct);
+  ExpectNear(gradient_device.Read(), expected.gradient, 1e-6);
+}
+
+TEST(LossTest, ShapesThatDoNotFitAreRefused) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  v1::LossSpec spec;
+  spec.mutable_token_cross_entropy();
+  const auto loss = Loss::Create(spec, 3);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  const std::vector<uint32_t> labels(6, 0);
+  const DeviceMatrix ragged(backend.get(), 2, 14, RandomFloats(28, 1));
+  EXPECT_EQ((*loss)->Compute(backend.get(), ragged.view(), labels.data(), nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const DeviceMatrix outputs(backend.get(), 2, 15, RandomFloats(30, 1));
+  Matrix gradient = ragged.view();
+  EXPECT_EQ(
+      (*loss)->Compute(backend.get(), outputs.view(), labels.data(), &gradient).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(Loss::Create(spec, 0).ok());
+  spec.mutable_softmax_cross_entropy();
+  EXPECT_FALSE(Loss::Create(spec, 3).ok());
+}
+
 TEST(LossTest, UnknownLossIsRefused) {
-  const absl::Status status = Loss::Create(v1::LossSpec()).status();
+  const absl::Status status = Loss::Create(v1::LossSpec(), 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 

@@ -32,18 +32,20 @@ constexpr uint64_t kFirstStep = 3;
 
 class GradientLedgerTest : public ::testing::Test {
  protected:
-  absl::Status Add(const PageRange& page, uint64_t step, ShareSpan span = {0, 1}) {
-    return ledger_.Add({page, step, span, 10, buffer_});
+  absl::Status Add(const PageRange& page, uint64_t step, ShareSpan span = {0, 1},
+                   uint32_t use = 0) {
+    return ledger_.Add({page, step, use, span, 10, buffer_});
   }
 
-  // "segment:first:step[span)" of what is sent, in order.
+  // "segment:first:step[span)" of what is sent, in order; "u1" in front of the span of use 1.
   std::vector<std::string> SendAll() {
     std::vector<std::string> sent;
     while (const std::optional<PageGradient> next = ledger_.TakeNext()) {
       EXPECT_EQ(next->samples, 10);
       EXPECT_EQ(next->sum.data(), buffer_.data());
       sent.push_back(absl::StrCat(next->page.segment, ":", next->page.first_element, ":",
-                                  next->step, ToString(next->span)));
+                                  next->step, next->use > 0 ? absl::StrCat("u", next->use) : "",
+                                  ToString(next->span)));
     }
     return sent;
   }
@@ -111,6 +113,23 @@ TEST_F(GradientLedgerTest, AnswerThatComesBeforeTheGradientIsSentAgainMakesItNee
   ASSERT_TRUE(Add(kA0, 4).ok());
   ASSERT_TRUE(OnWeights(kA0, 4).ok());
   EXPECT_THAT(SendAll(), ElementsAre("0:0:4[0,1)"));
+}
+
+TEST_F(GradientLedgerTest, UsesOfAPageAreGradientsOfTheirOwn) {
+  ASSERT_TRUE(Add(kA0, 3, {0, 2}, 1).ok());
+  ASSERT_TRUE(Add(kA0, 3, {2, 3}, 0).ok());
+  ASSERT_TRUE(Add(kA0, 3, {0, 2}, 0).ok());
+  const absl::Status again = Add(kA0, 3, {0, 2}, 1);
+  EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(again.message()), HasSubstr("step 3, use 1, span [0,2)"));
+  EXPECT_THAT(SendAll(), ElementsAre("0:0:3[0,2)", "0:0:3[2,3)", "0:0:3u1[0,2)"));
+  ledger_.SendAgain();
+  EXPECT_THAT(SendAll(), ElementsAre("0:0:3[0,2)", "0:0:3[2,3)", "0:0:3u1[0,2)"));
+  // One answer for all of them.
+  ASSERT_TRUE(Add(kA0, 4, {0, 2}, 1).ok());
+  ASSERT_TRUE(OnWeights(kA0, 4).ok());
+  EXPECT_EQ(ledger_.num_unanswered(), 1);
+  EXPECT_THAT(SendAll(), ElementsAre("0:0:4u1[0,2)"));
 }
 
 TEST_F(GradientLedgerTest, GradientOfAFinishedStepIsDropped) {

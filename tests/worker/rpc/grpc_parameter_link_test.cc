@@ -126,15 +126,19 @@ class Receiver : public WeightsReceiver {
   bool refuse_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A gradient that depends on everything that it should: weights, step, segment and span.
+// A gradient that depends on everything that it should: weights, step, segment, span and use.
 FloatBuffer Gradient(const std::vector<float>& weights, uint64_t step, uint32_t segment,
-                     ShareSpan span) {
+                     ShareSpan span, uint32_t use = 0) {
   FloatBuffer buffer = FloatBuffer::Allocate(weights.size()).value();
   for (size_t i = 0; i < weights.size(); ++i) {
     buffer.data()[i] = weights[i] * (0.3f + 0.1f * static_cast<float>(span.begin)) +
-                       0.01f * static_cast<float>((i * 7 + step * 3 + segment) % 11);
+                       0.01f * static_cast<float>((i * 7 + step * 3 + segment + 5 * use) % 11);
   }
   return buffer;
+}
+
+uint32_t Uses(const v1::Plan& plan, uint32_t segment) {
+  return static_cast<uint32_t>(plan.layout().segment(static_cast<int>(segment)).use_size());
 }
 
 // The servers of a job in this process, each of which can be stopped and started again.
@@ -210,8 +214,11 @@ std::vector<std::vector<float>> TrainDirectly(WireJob job, uint64_t steps) {
     if (step == steps) break;
     for (uint32_t share = 0; share < job.shares; ++share) {
       for (uint32_t s = 0; s < weights.size(); ++s) {
-        const FloatBuffer sum = Gradient(weights[s], step, s, {share, share + 1});
-        for (const PageRange& page : map.pages(s)) {
+        for (uint32_t frame = 0; frame < Uses(assignment.plan(), s) * map.pages(s).size();
+             ++frame) {
+          const uint32_t use = frame % Uses(assignment.plan(), s);
+          const PageRange& page = map.pages(s)[frame / Uses(assignment.plan(), s)];
+          const FloatBuffer sum = Gradient(weights[s], step, s, {share, share + 1}, use);
           v1::FrameHeader header;
           header.set_job(job.job);
           header.set_generation(job.generation);
@@ -222,6 +229,7 @@ std::vector<std::vector<float>> TrainDirectly(WireJob job, uint64_t steps) {
           header.set_span_begin(share);
           header.set_span_end(share + 1);
           header.set_samples(share + 1);
+          header.set_use(use);
           header.set_encoding(v1::ENCODING_FP32);
           header.set_kind(v1::FRAME_KIND_GRADIENT);
           EXPECT_TRUE(shard
@@ -240,22 +248,27 @@ struct Worker {
       : shares{plan.worker(index).shares().begin(), plan.worker(index).shares().end()},
         receiver(plan),
         link(GrpcParameterLink::Create(plan, index, options).value()) {
-    for (int s = 0; s < plan.layout().segment_size(); ++s) segments.push_back(s);
+    for (int s = 0; s < plan.layout().segment_size(); ++s) {
+      segments.push_back(s);
+      uses.push_back(Uses(plan, segments.back()));
+    }
   }
 
   absl::Status Start(uint64_t first_step = 0) {
     return link->Start(segments, first_step, &receiver);
   }
 
-  // One gradient for each share; the last segment first, as backward does.
+  // One gradient for each share and use; the last segment and use first, as backward does.
   absl::Status Push(uint64_t step, const std::vector<std::vector<float>>& weights) {
     for (uint32_t share = shares.begin; share < shares.end; ++share) {
       for (size_t n = weights.size(); n > 0; --n) {
         const uint32_t s = static_cast<uint32_t>(n - 1);
-        const absl::Status status =
-            link->PushGradient(step, s, {share, share + 1}, share + 1,
-                               Gradient(weights[s], step, s, {share, share + 1}));
-        if (!status.ok()) return status;
+        for (uint32_t use = uses[s]; use-- > 0;) {
+          const ShareSpan span{share, share + 1};
+          const absl::Status status = link->PushGradient(step, s, use, span, share + 1,
+                                                         Gradient(weights[s], step, s, span, use));
+          if (!status.ok()) return status;
+        }
       }
     }
     return absl::OkStatus();
@@ -263,6 +276,7 @@ struct Worker {
 
   ShareSpan shares;
   std::vector<uint32_t> segments;
+  std::vector<uint32_t> uses;  // of each segment
   Receiver receiver;
   std::unique_ptr<ParameterLink> link;
 };
@@ -276,6 +290,7 @@ GrpcParameterLink::Options FastRetries() {
 WireJob TwoByTwo() {
   WireJob job;
   job.segments = {1000, 50, 3000};
+  job.uses = {3, 1, 1};
   job.page_elements = 256;
   job.shares = 2;
   job.workers = 2;
@@ -357,6 +372,7 @@ TEST(GrpcParameterLinkTest, ConnectionsCutAnywhereChangeNoBit) {
 TEST(GrpcParameterLinkTest, BufferIsHeldUntilTheServersHaveAnswered) {
   WireJob job = TwoByTwo();
   job.segments = {1000};
+  job.uses = {};
   Cluster cluster(job);
   Worker first(cluster.plan(), 0);
   Worker second(cluster.plan(), 1);
@@ -364,7 +380,7 @@ TEST(GrpcParameterLinkTest, BufferIsHeldUntilTheServersHaveAnswered) {
   ASSERT_TRUE(second.Start().ok());
   ASSERT_TRUE(first.receiver.WaitForStep(0));
   FloatBuffer sum = Gradient(first.receiver.weights()[0], 0, 0, {0, 1});
-  ASSERT_TRUE(first.link->PushGradient(0, 0, {0, 1}, 1, sum).ok());
+  ASSERT_TRUE(first.link->PushGradient(0, 0, 0, {0, 1}, 1, sum).ok());
   EXPECT_FALSE(sum.unique());
   // Half of the gradient makes no update, so nothing answers.
   ASSERT_TRUE(second.receiver.WaitForStep(0));
@@ -427,8 +443,9 @@ TEST(GrpcParameterLinkTest, UnreachableServerFailsTheLinkAndSaysWhatWasTried) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("server 'server-1' at 127.0.0.1:"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("no working stream for "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("tried"));
-  EXPECT_EQ(worker.link->PushGradient(0, 0, {0, 1}, 1, FloatBuffer::Allocate(1000).value()).code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      worker.link->PushGradient(0, 0, 0, {0, 1}, 1, FloatBuffer::Allocate(1000).value()).code(),
+      absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(worker.link->Close(absl::Seconds(10)).code(), absl::StatusCode::kUnavailable);
 }
 
@@ -477,23 +494,42 @@ TEST(GrpcParameterLinkTest, WrongUseIsRefused) {
 
   Worker worker(cluster.plan(), 0);
   const FloatBuffer sum = FloatBuffer::Allocate(1000).value();
-  EXPECT_EQ(worker.link->PushGradient(0, 0, {0, 1}, 1, sum).code(),
+  EXPECT_EQ(worker.link->PushGradient(0, 0, 0, {0, 1}, 1, sum).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(worker.link->Start({7}, 0, &worker.receiver).code(),
             absl::StatusCode::kInvalidArgument);
   ASSERT_TRUE(worker.link->Start({0}, 0, &worker.receiver).ok());
   EXPECT_EQ(worker.link->Start({0}, 0, &worker.receiver).code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(worker.link->PushGradient(0, 2, {0, 1}, 1, sum).code(),
+  EXPECT_EQ(worker.link->PushGradient(0, 2, 0, {0, 1}, 1, sum).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(worker.link->PushGradient(0, 0, {0, 1}, 1, FloatBuffer::Allocate(999).value()).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      worker.link->PushGradient(0, 0, 0, {0, 1}, 1, FloatBuffer::Allocate(999).value()).code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(worker.link->PushGradient(0, 0, 3, {0, 1}, 1, sum).message()),
+              HasSubstr("use of segment 0: found 3, expected less than 3"));
   // Two steps of the one span that this worker has may be unanswered.
-  EXPECT_TRUE(worker.link->PushGradient(0, 0, {0, 1}, 1, sum).ok());
+  EXPECT_TRUE(worker.link->PushGradient(0, 0, 0, {0, 1}, 1, sum).ok());
   ASSERT_TRUE(worker.link->Close(absl::Seconds(10)).ok());
-  EXPECT_EQ(worker.link->PushGradient(1, 0, {0, 1}, 1, sum).code(),
+  EXPECT_EQ(worker.link->PushGradient(1, 0, 0, {0, 1}, 1, sum).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(worker.link->Close(absl::Seconds(10)).ok());
+}
+
+TEST(GrpcParameterLinkTest, EveryUseOfTwoStepsMayBeUnansweredAndNoMore) {
+  WireJob job = TwoByTwo();
+  job.servers = {"127.0.0.1:1", "127.0.0.1:1"};  // nobody answers
+  const v1::Plan plan = MakeAssignment(job).plan();
+  Worker worker(plan, 0);
+  ASSERT_TRUE(worker.link->Start({0}, 0, &worker.receiver).ok());
+  const FloatBuffer sum = FloatBuffer::Allocate(1000).value();
+  for (uint64_t step = 0; step < 2; ++step) {
+    for (uint32_t use = 0; use < 3; ++use) {
+      EXPECT_TRUE(worker.link->PushGradient(step, 0, use, {0, 1}, 1, sum).ok());
+    }
+  }
+  EXPECT_EQ(worker.link->PushGradient(2, 0, 0, {0, 1}, 1, sum).code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 TEST(GrpcParameterLinkTest, CloseWithoutAServerEndsSoon) {

@@ -174,7 +174,7 @@ class ServerConnectionTest : public ::testing::Test {
   }
 
   absl::Status Push(uint64_t step, uint64_t first, uint64_t count) {
-    const absl::Status status = connection_->Push({{0, first, count, 0}, step, {0, 1}, 9, sum_});
+    const absl::Status status = connection_->Push({{0, first, count, 0}, step, 0, {0, 1}, 9, sum_});
     connection_->Wake();
     return status;
   }

@@ -21,8 +21,9 @@
 namespace sangam {
 namespace {
 
-// Two segments of 3 and 2 elements, one page each.
-v1::Plan MakePlan(uint32_t shares) {
+// Two segments of 3 and 2 elements, one page each. Worker 0 computes the shares `mine` of all
+// blocks.
+v1::Plan MakePlan(ShareSpan mine, uint32_t shares) {
   v1::Plan plan;
   plan.set_job(1);
   plan.set_generation(1);
@@ -34,14 +35,29 @@ v1::Plan MakePlan(uint32_t shares) {
     v1::SegmentLayout* segment = plan.mutable_layout()->add_segment();
     segment->set_block(s);
     segment->set_element_count(3 - s);
+    segment->add_use(s);
     plan.add_segment_pages()->add_server(0);
   }
+  plan.set_ranks(1);
+  plan.add_stage()->set_block_count(2);
+  plan.add_worker()->mutable_shares()->set_begin(mine.begin);
+  plan.mutable_worker(0)->mutable_shares()->set_end(mine.end);
   return plan;
+}
+
+// A third block uses segment 0 again.
+void TieThirdBlock(v1::Plan* plan) {
+  v1::BlockLayout* head = plan->mutable_layout()->add_block();
+  head->set_segment(-1);
+  head->set_tied_segment(0);
+  plan->mutable_layout()->mutable_segment(0)->add_use(2);
+  plan->mutable_stage(0)->set_block_count(3);
 }
 
 struct Sent {
   uint64_t step;
   uint32_t segment;
+  uint32_t use;
   ShareSpan span;
   uint64_t samples;
   FloatBuffer sum;
@@ -53,11 +69,11 @@ class KeepingLink : public ParameterLink {
   absl::Status Start(const std::vector<uint32_t>&, uint64_t, WeightsReceiver*) override {
     return absl::OkStatus();
   }
-  absl::Status PushGradient(uint64_t step, uint32_t segment, ShareSpan span, uint64_t samples,
-                            const FloatBuffer& sum) override {
+  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                            uint64_t samples, const FloatBuffer& sum) override {
     MutexLock lock(&mutex_);
     if (!answer_.ok()) return answer_;
-    sent_.push_back({step, segment, span, samples, sum});
+    sent_.push_back({step, segment, use, span, samples, sum});
     return absl::OkStatus();
   }
   absl::Status Close(absl::Duration) override { return absl::OkStatus(); }
@@ -80,9 +96,12 @@ class KeepingLink : public ParameterLink {
 class GradientOutboxTest : public ::testing::Test {
  protected:
   void Make(ShareSpan mine, uint32_t shares, uint32_t lanes) {
-    plan_ = MakePlan(shares);
-    outbox_ = GradientOutbox::Create(plan_, mine, lanes).value();
-    store_ = SegmentStore::Create(plan_, 0).value();
+    plan_ = MakePlan(mine, shares);
+    Open(lanes);
+  }
+  void Open(uint32_t lanes) {
+    outbox_ = GradientOutbox::Create(plan_, 0, lanes).value();
+    store_ = SegmentStore::Create(plan_, {0, 1}, 0).value();
     Land(0);
   }
   // The weights of `step` come for both segments.
@@ -100,11 +119,13 @@ class GradientOutboxTest : public ::testing::Test {
       ASSERT_TRUE(store_->OnWeights(header, SlicePayload::FromFloats(weights, 0, 3 - s)).ok());
     }
   }
-  absl::Status Emit(uint64_t step, uint32_t segment, uint32_t share, float value) {
-    auto buffer = outbox_->Take(segment);
+  absl::Status Emit(uint64_t step, uint32_t segment, uint32_t share, float value,
+                    uint32_t use = 0) {
+    auto buffer = outbox_->Take(segment, use);
     if (!buffer.ok()) return buffer.status();
     std::fill_n(buffer->data(), buffer->size(), value);
-    return outbox_->Emit({step, segment, share, {*std::move(buffer), 2}}, store_.get(), &link_);
+    return outbox_->Emit({step, segment, use, share, {*std::move(buffer), 2}}, store_.get(),
+                         &link_);
   }
 
   v1::Plan plan_;
@@ -149,12 +170,12 @@ TEST_F(GradientOutboxTest, NeverGivesOutABufferThatTheLinkHolds) {
   for (uint64_t step = 0; step < 20; ++step) {
     for (uint32_t share = 0; share < 4; ++share) {
       for (const uint32_t segment : {1u, 0u}) {
-        auto buffer = outbox_->Take(segment);
+        auto buffer = outbox_->Take(segment, 0);
         ASSERT_TRUE(buffer.ok()) << buffer.status();
         for (const Sent& sent : held) EXPECT_NE(sent.sum.data(), buffer->data());
         std::fill_n(buffer->data(), buffer->size(), 1.0f);
         ASSERT_TRUE(
-            outbox_->Emit({step, segment, share, {*std::move(buffer), 1}}, store_.get(), &link_)
+            outbox_->Emit({step, segment, 0, share, {*std::move(buffer), 1}}, store_.get(), &link_)
                 .ok());
       }
     }
@@ -168,16 +189,76 @@ TEST_F(GradientOutboxTest, NeverGivesOutABufferThatTheLinkHolds) {
 
 TEST_F(GradientOutboxTest, ItsMemoryIsBounded) {
   Make({0, 4}, 4, 1);
-  const uint64_t elements = 3 + 2;
-  const uint64_t buffers = GradientOutbox::MaxMemoryBytes(plan_, {0, 4}, 1) / (elements * 4);
   // One being computed, up to four that wait for siblings, one sum of this step with the link and
   // one of the step before.
-  EXPECT_EQ(buffers, 1 + 4 + 2);
+  const uint64_t buffers = 1 + 4 + 2;
   std::vector<FloatBuffer> held;
-  for (uint64_t i = 0; i < buffers; ++i) held.push_back(outbox_->Take(0).value());
-  EXPECT_EQ(outbox_->Take(0).status().code(), absl::StatusCode::kResourceExhausted);
+  for (uint64_t i = 0; i < buffers; ++i) held.push_back(outbox_->Take(0, 0).value());
+  EXPECT_EQ(outbox_->Take(0, 0).status().code(), absl::StatusCode::kResourceExhausted);
   held.pop_back();
-  EXPECT_TRUE(outbox_->Take(0).ok());
+  EXPECT_TRUE(outbox_->Take(0, 0).ok());
+}
+
+TEST_F(GradientOutboxTest, ExpectsTheNextWeightsOnlyAfterBothUses) {
+  for (const uint32_t first : {0u, 1u}) {
+    plan_ = MakePlan({0, 2}, 4);
+    TieThirdBlock(&plan_);
+    Open(1);
+    for (uint64_t step = 0; step < 3; ++step) {
+      ASSERT_TRUE(Emit(step, 0, 0, 1, first).ok());
+      ASSERT_TRUE(Emit(step, 0, 1, 2, first).ok());
+      // One use is out, the other one still needs the weights.
+      EXPECT_TRUE(store_->Await(0, step, absl::ZeroDuration()).ok());
+      ASSERT_TRUE(Emit(step, 0, 0, 10, 1 - first).ok());
+      EXPECT_TRUE(store_->Await(0, step, absl::ZeroDuration()).ok());
+      ASSERT_TRUE(Emit(step, 0, 1, 20, 1 - first).ok());
+      EXPECT_EQ(store_->Await(0, step, absl::ZeroDuration()).status().code(),
+                absl::StatusCode::kInternal);
+      // The uses are summed apart.
+      const std::vector<Sent> sent = link_.TakeSent();
+      ASSERT_EQ(sent.size(), 2);
+      EXPECT_EQ(sent[0].use, first);
+      EXPECT_EQ(sent[0].sum.data()[0], 3);
+      EXPECT_EQ(sent[1].use, 1 - first);
+      EXPECT_EQ(sent[1].sum.data()[0], 30);
+      for (uint32_t share = 0; share < 2; ++share) ASSERT_TRUE(Emit(step, 1, share, 1).ok());
+      link_.TakeSent();
+      Land(step + 1);
+    }
+  }
+}
+
+TEST_F(GradientOutboxTest, HasOnlyTheUsesOfItsWorker) {
+  plan_ = MakePlan({0, 2}, 2);
+  TieThirdBlock(&plan_);
+  // The third block is on another worker of the pipeline.
+  plan_.set_ranks(2);
+  plan_.mutable_stage(0)->set_block_count(2);
+  plan_.add_stage()->set_first_block(2);
+  plan_.mutable_stage(1)->set_block_count(1);
+  *plan_.add_worker() = plan_.worker(0);
+  plan_.mutable_worker(1)->set_rank(1);
+  Open(1);
+  EXPECT_TRUE(outbox_->Take(0, 0).ok());
+  EXPECT_EQ(outbox_->Take(0, 1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(outbox_->Take(2, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(Emit(0, 0, 0, 1).ok());
+  ASSERT_TRUE(Emit(0, 0, 1, 1).ok());
+  // The only use here: it waits for nobody.
+  EXPECT_EQ(store_->Await(0, 0, absl::ZeroDuration()).status().code(), absl::StatusCode::kInternal);
+  const auto last = GradientOutbox::Create(plan_, 1, 1);
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_TRUE((*last)->Take(0, 1).ok());
+  EXPECT_FALSE((*last)->Take(0, 0).ok());
+  EXPECT_FALSE((*last)->Take(1, 0).ok());
+  EXPECT_EQ((*last)->Emit({0, 1, 0, 0, {}}, store_.get(), &link_).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GradientOutboxCreateTest, RefusesPlansThatContradictThemselves) {
+  v1::Plan plan = MakePlan({0, 1}, 1);
+  plan.mutable_stage(0)->set_block_count(1);
+  EXPECT_EQ(GradientOutbox::Create(plan, 0, 1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(GradientOutboxTest, HandsOnTheErrorsOfMergeAndLink) {

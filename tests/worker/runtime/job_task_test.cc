@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/data/data_root.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
@@ -14,7 +15,6 @@
 #include "tests/testing/recording_sink.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
-#include "worker/data/data_root.h"
 
 namespace sangam {
 namespace {
@@ -79,7 +79,8 @@ TEST_F(JobTaskTest, PreparesWaitsTrainsAndFinishes) {
   task->Run(run_);  // again: nothing changes
   ASSERT_TRUE(sink_.AwaitLast(v1::JobReport::kFinished));
   const auto entries = sink_.entries();
-  EXPECT_EQ(entries.size(), 1 + 8 + 2 + 1);  // ready, steps, evaluations, finished
+  // Ready, steps and their traces, evaluations, block times, finished.
+  EXPECT_EQ(entries.size(), 1 + 2 * 8 + 2 + 1 + 1);
 }
 
 TEST_F(JobTaskTest, MayBeToldToRunBeforeItIsReady) {

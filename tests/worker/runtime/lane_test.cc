@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/data/data_root.h"
+#include "common/data/dataset.h"
+#include "common/plan/batch_cut.h"
 #include "common/plan/page_map.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
@@ -26,9 +31,7 @@
 #include "tests/testing/worker_job.h"
 #include "worker/core/progress_ledger.h"
 #include "worker/core/step_program.h"
-#include "worker/data/data_root.h"
-#include "worker/data/prefetcher.h"
-#include "worker/data/sampler.h"
+#include "worker/data/batch_source.h"
 #include "worker/runtime/parameter_link.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/run_latch.h"
@@ -51,7 +54,7 @@ class KeepingLink : public ParameterLink {
   absl::Status Start(const std::vector<uint32_t>&, uint64_t, WeightsReceiver*) override {
     return absl::OkStatus();
   }
-  absl::Status PushGradient(uint64_t, uint32_t segment, ShareSpan span, uint64_t samples,
+  absl::Status PushGradient(uint64_t, uint32_t segment, uint32_t, ShareSpan span, uint64_t samples,
                             const FloatBuffer& sum) override {
     sent.push_back({segment, span, samples, sum});
     return absl::OkStatus();
@@ -61,8 +64,37 @@ class KeepingLink : public ParameterLink {
   std::vector<Sent> sent;
 };
 
-// One lane of one worker, by hand: one step of two shares, the first of which has `rows` samples a
-// micro-batch, the second none.
+// Delivers the first samples of a data set, in batches that are said beforehand.
+class SaidBatches : public BatchSource {
+ public:
+  SaidBatches(const Dataset* data, std::vector<Batch> batches)
+      : data_(data), batches_(std::move(batches)) {}
+
+  absl::StatusOr<Batch> Take(size_t, absl::Duration) override {
+    if (next_ >= batches_.size()) return absl::OutOfRangeError("no more batches");
+    Batch batch = batches_[next_++];
+    inputs_.emplace_back(batch.rows * data_->sample_elements());
+    labels_.emplace_back(batch.rows);
+    for (uint64_t r = 0; r < batch.rows; ++r) {
+      RETURN_IF_ERROR(
+          data_->Read(r, inputs_.back().data() + r * data_->sample_elements(), &labels_.back()[r]));
+    }
+    batch.inputs = inputs_.back().data();
+    batch.labels = labels_.back().data();
+    return batch;
+  }
+  void Stop() override {}
+
+ private:
+  const Dataset* data_;
+  std::vector<Batch> batches_;
+  size_t next_ = 0;
+  std::deque<std::vector<float>> inputs_;
+  std::deque<std::vector<uint32_t>> labels_;
+};
+
+// One lane of one worker, by hand: one step of two shares of two micro-batches, which have 5
+// samples together: 1, 1, 1 and 2.
 class LaneTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -77,10 +109,11 @@ class LaneTest : public ::testing::Test {
     PrepareOptions prepare;
     prepare.data_root = &*root_;
     job_ = PrepareJob(assignment, 0, prepare).value();
-    reporter_ = std::make_unique<RunReporter>(
-        3, 1, ProgressLedger({0, 2}, 1, static_cast<uint32_t>(job_->evaluation_chunks)), &sink_);
+    reporter_ = std::make_unique<RunReporter>(3, 1, ProgressLedger({0, 2}, 1, 2), &sink_);
     train_ = BuildStepProgram(job_->plan, {}, RoundKind::kTrain).value();
-    evaluate_ = BuildStepProgram(job_->plan, {0, 1, 2}, RoundKind::kEvaluate).value();
+    ProgramInputs inputs;
+    inputs.evaluation_chunks = 2;
+    evaluate_ = BuildStepProgram(job_->plan, inputs, RoundKind::kEvaluate).value();
     finish_.lanes.resize(1);
     parts_.job = job_.get();
     parts_.timeline.steps_total = 1;
@@ -92,25 +125,28 @@ class LaneTest : public ::testing::Test {
     parts_.reporter = reporter_.get();
     parts_.latch = &latch_;
     parts_.stall_limit = absl::Milliseconds(50);
-    SetRuns({{0, 3}, {1, 2}, {2, 0}, {3, 0}});
+    SetSamples(5);
+    SetBatches({{0, 1}, {1, 1}, {2, 1}, {3, 2}});
   }
 
-  // What the prefetcher delivers: tag and number of samples.
-  void SetRuns(std::vector<std::pair<uint64_t, uint64_t>> runs) {
-    auto next = std::make_shared<size_t>(0);
-    prefetcher_ = Prefetcher::Start(job_->PrefetchOptions(),
-                                    [this, runs, next](size_t) -> std::optional<SampleRun> {
-                                      if (*next >= runs.size()) return std::nullopt;
-                                      SampleRun run;
-                                      run.dataset = job_->data.train.get();
-                                      run.order = Sampler::InOrder(70);
-                                      run.tag = runs[*next].first;
-                                      run.count = runs[*next].second;
-                                      ++*next;
-                                      return run;
-                                    })
-                      .value();
-    parts_.prefetcher = prefetcher_.get();
+  // The step's samples.
+  void SetSamples(uint64_t samples) {
+    parts_.cut = job_->cut;
+    parts_.cut.training_samples = samples;
+  }
+
+  // What the source delivers: index and number of samples.
+  void SetBatches(const std::vector<std::pair<uint32_t, uint64_t>>& said, bool evaluation = false) {
+    std::vector<Batch> batches;
+    for (const auto& [index, rows] : said) {
+      Batch batch;
+      batch.id = {evaluation, 0, index};
+      batch.rows = rows;
+      batches.push_back(std::move(batch));
+    }
+    const Dataset* data = evaluation ? job_->data.test.get() : job_->data.train.get();
+    batches_ = std::make_unique<SaidBatches>(data, std::move(batches));
+    parts_.batches = batches_.get();
   }
 
   // All weights of step 0 come: zeros.
@@ -143,7 +179,7 @@ class LaneTest : public ::testing::Test {
   StepProgram finish_;
   KeepingLink link_;
   RunLatch latch_;
-  std::unique_ptr<Prefetcher> prefetcher_;
+  std::unique_ptr<SaidBatches> batches_;
   RunParts parts_;
 };
 
@@ -153,12 +189,12 @@ TEST_F(LaneTest, SumsOverTheSamplesOfItsShares) {
   // With zero weights every output is zero: the loss of a sample is log 5, the output bias's
   // gradient is softmax - onehot, whose sum over the classes is 0.
   const auto entries = sink_.entries();
-  ASSERT_EQ(entries.size(), 1);
+  ASSERT_EQ(entries.size(), 3);  // losses, the traced step, the times of the blocks
   const v1::StepReport& step = entries[0].report.step();
-  EXPECT_NEAR(step.loss_sum(0), 5 * std::log(5.0), 1e-5);
-  EXPECT_EQ(step.samples(0), 5);
-  EXPECT_EQ(step.loss_sum(1), 0);
-  EXPECT_EQ(step.samples(1), 0);
+  EXPECT_NEAR(step.loss_sum(0), 2 * std::log(5.0), 1e-5);
+  EXPECT_EQ(step.samples(0), 2);
+  EXPECT_NEAR(step.loss_sum(1), 3 * std::log(5.0), 1e-5);
+  EXPECT_EQ(step.samples(1), 3);
   ASSERT_EQ(link_.sent.size(), 3);
   EXPECT_EQ(link_.sent[0].segment, 2);
   EXPECT_EQ(link_.sent[2].segment, 0);
@@ -175,19 +211,21 @@ TEST_F(LaneTest, SumsOverTheSamplesOfItsShares) {
   EXPECT_GE(largest, 0.2f);
 }
 
-TEST_F(LaneTest, AStepWithoutSamplesSendsZerosWhateverTheBuffersHeld) {
+TEST_F(LaneTest, AShareWithoutSamplesCountsAsZerosWhateverTheBuffersHeld) {
   LandWeights();
   // What an earlier use may have left behind.
   for (uint32_t s = 0; s < 3; ++s) {
-    const FloatBuffer dirty = job_->outbox->Take(s).value();
+    const FloatBuffer dirty = job_->outbox->Take(s, 0).value();
     std::fill_n(dirty.data(), dirty.size(), 7.0f);
   }
-  SetRuns({{0, 0}, {1, 0}, {2, 0}, {3, 0}});
+  // One sample for both shares: the first one has none.
+  SetSamples(1);
+  SetBatches({{0, 0}, {1, 0}, {2, 0}, {3, 1}});
   ASSERT_TRUE(Lane(parts_, 0).Run().ok());
   ASSERT_EQ(link_.sent.size(), 3);
   for (const KeepingLink::Sent& sent : link_.sent) {
-    EXPECT_EQ(sent.samples, 0);
-    for (size_t e = 0; e < sent.sum.size(); ++e) ASSERT_EQ(sent.sum.data()[e], 0);
+    EXPECT_EQ(sent.samples, 1);
+    for (size_t e = 0; e < sent.sum.size(); ++e) ASSERT_LT(std::abs(sent.sum.data()[e]), 1);
   }
 }
 
@@ -200,15 +238,15 @@ TEST_F(LaneTest, ErrorsNameRoundStepAndInstruction) {
 
 TEST_F(LaneTest, DataThatEndsTooEarlyIsSeen) {
   LandWeights();
-  SetRuns({{0, 3}});
+  SetBatches({{0, 1}});
   const absl::Status status = Lane(parts_, 0).Run();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("training at step 0, LoadBatch 1: "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("training at step 0, LoadBatch mb 1: "));
 }
 
 TEST_F(LaneTest, AnotherBatchThanTheProgramLoadsIsSeen) {
   LandWeights();
-  SetRuns({{0, 3}, {2, 3}});
+  SetBatches({{0, 1}, {2, 1}});
   EXPECT_EQ(Lane(parts_, 0).Run().code(), absl::StatusCode::kInternal);
 }
 
@@ -223,22 +261,23 @@ TEST_F(LaneTest, EvaluationScoresChunksAndSendsNoGradient) {
   parts_.timeline.first_step = 0;
   parts_.timeline.steps_total = 0;
   parts_.timeline.evaluate = true;
-  SetRuns({{0, 3}, {1, 2}});
+  parts_.test_samples = 8;  // chunks of at most 5
+  SetBatches({{0, 5}, {1, 3}}, /*evaluation=*/true);
   ASSERT_TRUE(Lane(parts_, 0).Run().ok());
   EXPECT_TRUE(link_.sent.empty());
   const auto entries = sink_.entries();
-  ASSERT_EQ(entries.size(), 1);
+  ASSERT_EQ(entries.size(), 2);
   const v1::EvaluationReport& report = entries[0].report.evaluation();
   ASSERT_EQ(report.chunk_size(), 2);
-  EXPECT_EQ(report.chunk(0).samples(), 3);
-  EXPECT_EQ(report.chunk(1).samples(), 2);
-  EXPECT_NEAR(report.chunk(1).loss_sum(), 2 * std::log(5.0), 1e-5);
+  EXPECT_EQ(report.chunk(0).samples(), 5);
+  EXPECT_EQ(report.chunk(1).samples(), 3);
+  EXPECT_NEAR(report.chunk(1).loss_sum(), 3 * std::log(5.0), 1e-5);
   // All outputs are equal: the first class counts as the answer.
   uint64_t zeros = 0;
-  for (uint64_t sample = 0; sample < 3; ++sample) {
+  for (uint64_t sample = 0; sample < 5; ++sample) {
     std::vector<float> row(36);
     uint32_t label = 0;
-    ASSERT_TRUE(job_->data.train->Read(sample, row.data(), &label).ok());
+    ASSERT_TRUE(job_->data.test->Read(sample, row.data(), &label).ok());
     zeros += label == 0 ? 1 : 0;
   }
   EXPECT_EQ(report.chunk(0).correct(), zeros);

@@ -70,7 +70,7 @@ SlicePayload Weights(const v1::FrameHeader& header) {
 
 class SegmentStoreTest : public ::testing::Test {
  protected:
-  SegmentStoreTest() : store_(SegmentStore::Create(MakePlan(), 0).value()) {}
+  SegmentStoreTest() : store_(SegmentStore::Create(MakePlan(), {0, 1}, 0).value()) {}
 
   absl::Status Land(uint32_t segment, uint32_t page, uint64_t step) {
     const v1::FrameHeader header = Header(segment, page, step);
@@ -231,10 +231,29 @@ TEST_F(SegmentStoreTest, StopWakesAllWhoWait) {
 TEST(SegmentStoreCreateTest, RefusesPlansThatContradictThemselves) {
   v1::Plan plan = MakePlan();
   plan.mutable_segment_pages(0)->add_server(0);
-  EXPECT_EQ(SegmentStore::Create(plan, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(SegmentStore::Create(plan, {0, 1}, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
   plan = MakePlan();
   plan.mutable_layout()->mutable_segment(1)->set_block(9);
-  EXPECT_EQ(SegmentStore::Create(plan, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(SegmentStore::Create(plan, {0, 1}, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(SegmentStore::Create(MakePlan(), {0, 2}, 0).status().message()),
+              HasSubstr("segment: found 2, expected less than 2"));
+}
+
+TEST(SegmentStoreCreateTest, HoldsTheSegmentsThatAreNeededAndNoOther) {
+  const auto store = SegmentStore::Create(MakePlan(), {1}, 0).value();
+  EXPECT_EQ(store->segment_elements(0), 0u);
+  EXPECT_EQ(store->segment_elements(1), 2u);
+  v1::FrameHeader header = Header(0, 0, 0);
+  const absl::Status other = store->OnWeights(header, Weights(header));
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("found segment 0 (block \"a\"), expected one that this worker needs"));
+  EXPECT_EQ(store->Await(0, 0, kLong).status().code(), absl::StatusCode::kInternal);
+  header = Header(1, 0, 0);
+  ASSERT_TRUE(store->OnWeights(header, Weights(header)).ok());
+  EXPECT_EQ(store->Await(1, 0, kLong).value()[1], 1);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "worker/runtime/trainer.h"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -13,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/data/data_root.h"
 #include "common/plan/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,12 +24,12 @@
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
 #include "tests/testing/fake_parameter_link.h"
+#include "tests/testing/fake_pipeline_network.h"
 #include "tests/testing/idx_files.h"
 #include "tests/testing/recording_sink.h"
 #include "tests/testing/reference_trainer.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
-#include "worker/data/data_root.h"
 #include "worker/runtime/prepared_job.h"
 
 namespace sangam {
@@ -74,12 +77,14 @@ class TrainerTest : public ::testing::Test {
       PrepareOptions prepare;
       prepare.data_root = &root_;
       prepare.threads = threads;
+      prepare.make_pipeline_link = network_.Factory();
       auto prepared = PrepareJob(assignment, w, prepare);
       ASSERT_TRUE(prepared.ok()) << prepared.status();
       if ((*prepared)->lanes.empty()) continue;
       auto worker = std::make_unique<Worker>();
       worker->job = *std::move(prepared);
-      auto trainer = Trainer::Create(worker->job.get(), assignment, options_, &worker->sink);
+      auto trainer =
+          Trainer::Create(worker->job.get(), assignment, options_, &worker->sink, nullptr);
       ASSERT_TRUE(trainer.ok()) << trainer.status();
       worker->trainer = *std::move(trainer);
       workers_.push_back(std::move(worker));
@@ -116,6 +121,7 @@ class TrainerTest : public ::testing::Test {
   const DataRoot root_;
   Trainer::Options options_;
   std::unique_ptr<FakeParameterServer> server_;
+  testing::FakePipelineNetwork network_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
  private:
@@ -158,6 +164,109 @@ TEST_F(TrainerTest, OneJobOneResultForAnyNumberOfWorkersAndLanes) {
             << " threads=" << threads;
       }
     }
+  }
+}
+
+TEST_F(TrainerTest, OneJobOneResultForEveryScheduleAndPipeline) {
+  WorkerJob job;
+  job.deep = true;
+  job.dropout = 0.3f;
+  job.train_samples = 63;  // 3 x 20 + 3: micro-batches without samples
+  struct Cut {
+    uint32_t micro_batches, shares;
+  };
+  for (const Cut cut : std::vector<Cut>{{1, 1}, {2, 2}, {3, 3}, {8, 8}, {8, 3}, {20, 6}}) {
+    job.micro_batches = cut.micro_batches;
+    job.shares = cut.shares;
+    job.workers = job.ranks = job.chunks = 1;
+    job.lanes = 0;
+    job.schedule = v1::ONE_F_ONE_B;
+    const Outcome alone = Train(job, 1);
+    for (const v1::Schedule schedule :
+         {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+      for (uint32_t ranks = 2; ranks <= 4; ++ranks) {
+        for (uint32_t pipelines = 1; pipelines <= 2; ++pipelines) {
+          job.schedule = schedule;
+          job.ranks = ranks;
+          job.workers = ranks * pipelines;
+          job.chunks = schedule == v1::INTERLEAVED ? 2 : 1;
+          job.credits = 4;
+          // Two lanes where the shares of a pipeline suffice.
+          job.lanes = cut.shares / pipelines >= 2 ? 2 : 1;
+          EXPECT_TRUE(Train(job, 1) == alone)
+              << v1::Schedule_Name(schedule) << " M=" << cut.micro_batches << " S=" << cut.shares
+              << " ranks=" << ranks << " pipelines=" << pipelines;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TrainerTest, CutStreamsBetweenStagesChangeNothing) {
+  WorkerJob job;
+  job.deep = true;
+  job.epochs = 4;
+  const Outcome alone = Train(job, 1);
+  job.ranks = job.workers = 3;
+  job.lanes = 1;
+  Prepare(job, 1);
+  std::atomic<bool> done{false};
+  std::thread cutter([&] {
+    for (uint64_t step = 2; !done && step < 14; step += 3) {
+      EXPECT_TRUE(server_->AwaitPushOf(step));
+      network_.Cut();
+    }
+  });
+  for (const absl::Status& status : RunAll()) EXPECT_TRUE(status.ok()) << status;
+  done = true;
+  cutter.join();
+  EXPECT_TRUE(Collect() == alone);
+}
+
+TEST_F(TrainerTest, AFailedNeighbourEndsTheRunWithItsReason) {
+  WorkerJob job;
+  job.deep = true;
+  job.epochs = 1'000'000;
+  job.ranks = job.workers = 3;
+  job.lanes = 1;
+  Prepare(job, 1);
+  std::thread killer([&] {
+    EXPECT_TRUE(server_->AwaitPushOf(5));
+    for (uint32_t w = 0; w < 3; ++w) {
+      network_.Fail(w, absl::UnavailableError("worker w1 (127.0.0.1:8081) cannot be reached"));
+    }
+  });
+  for (const absl::Status& status : RunAll()) {
+    EXPECT_EQ(status, absl::UnavailableError("worker w1 (127.0.0.1:8081) cannot be reached"));
+  }
+  killer.join();
+}
+
+TEST_F(TrainerTest, OnlyTheLastStageReportsLossesAndEveryStageTraces) {
+  WorkerJob job;
+  job.deep = true;
+  job.ranks = job.workers = 2;
+  job.lanes = 1;
+  job.schedule = v1::ZERO_BUBBLE;
+  Train(job, 1);
+  for (size_t w = 0; w < 2; ++w) {
+    std::map<v1::JobReport::KindCase, int> kinds;
+    std::set<v1::Activity> activities;
+    for (const auto& entry : workers_[w]->sink.entries()) {
+      ++kinds[entry.report.kind_case()];
+      for (const v1::TraceEvent& event : entry.report.trace().event()) {
+        activities.insert(event.activity());
+      }
+    }
+    EXPECT_EQ(kinds[v1::JobReport::kStep], w == 1 ? 8 : 0);
+    EXPECT_EQ(kinds[v1::JobReport::kEvaluation], w == 1 ? 2 : 0);
+    EXPECT_EQ(kinds[v1::JobReport::kTrace], 8);
+    EXPECT_EQ(kinds[v1::JobReport::kBlockTimes], 1);
+    for (const v1::Activity activity : {v1::FORWARD, v1::BACKWARD, v1::WEIGHT_GRADIENT, v1::SEND,
+                                        v1::RECEIVE, v1::WAIT, v1::PUSH, v1::LOAD}) {
+      EXPECT_EQ(activities.count(activity), 1) << v1::Activity_Name(activity) << " of worker " << w;
+    }
+    EXPECT_EQ(activities.count(v1::LOSS), w);
   }
 }
 
@@ -369,13 +478,19 @@ TEST_F(TrainerTest, RefusesRunsThatContradictTheData) {
   v1::Assignment run = testing::MakeAssignment(WorkerJob(), v1::Assignment::RUN);
   testing::RecordingSink sink;
   run.set_steps_per_epoch(5);
-  const auto wrong = Trainer::Create(workers_[0]->job.get(), run, options_, &sink);
+  const auto wrong = Trainer::Create(workers_[0]->job.get(), run, options_, &sink, nullptr);
   EXPECT_EQ(wrong.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(wrong.status().message()), HasSubstr("steps_per_epoch: found 5"));
   run = testing::MakeAssignment(WorkerJob(), v1::Assignment::RUN);
   run.set_steps_total(0);
-  EXPECT_EQ(Trainer::Create(workers_[0]->job.get(), run, options_, &sink).status().code(),
+  EXPECT_EQ(Trainer::Create(workers_[0]->job.get(), run, options_, &sink, nullptr).status().code(),
             absl::StatusCode::kInvalidArgument);
+  run = testing::MakeAssignment(WorkerJob(), v1::Assignment::RUN);
+  run.set_test_samples(22);
+  EXPECT_THAT(std::string(Trainer::Create(workers_[0]->job.get(), run, options_, &sink, nullptr)
+                              .status()
+                              .message()),
+              HasSubstr("found 70 and 22, expected 70 and 23"));
 }
 
 }  // namespace

@@ -12,9 +12,13 @@
 #include "common/base/status_macros.h"
 #include "common/tensor/buffer.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/attention.h"
 #include "worker/backend/cpu/dropout.h"
 #include "worker/backend/cpu/elementwise.h"
+#include "worker/backend/cpu/embedding.h"
 #include "worker/backend/cpu/gemm.h"
+#include "worker/backend/cpu/rms_norm.h"
+#include "worker/backend/cpu/rotary.h"
 #include "worker/backend/cpu/softmax.h"
 #include "worker/backend/views.h"
 
@@ -58,6 +62,11 @@ class CpuBackend : public Backend {
     return absl::OkStatus();
   }
 
+  absl::Status DoCopy(ConstMatrix in, Matrix out) override {
+    std::copy_n(in.data, in.size(), out.data);
+    return absl::OkStatus();
+  }
+
   absl::Status DoGemm(const GemmArguments& arguments) override {
     RETURN_IF_ERROR(gemm_.Multiply(arguments));
     switch (arguments.epilogue) {
@@ -95,6 +104,68 @@ class CpuBackend : public Backend {
     return absl::OkStatus();
   }
 
+  absl::Status DoAdd(ConstMatrix a, ConstMatrix b, Matrix out) override {
+    cpu_kernels::Add(a.data, b.data, out.size(), out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoAddRepeated(ConstMatrix in, ConstMatrix addend, Matrix out) override {
+    cpu_kernels::AddRepeated(in, addend, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoSumRepeated(ConstMatrix in, bool accumulate, Matrix out) override {
+    cpu_kernels::SumRepeated(in, accumulate, out);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoLookup(ConstMatrix tokens, ConstMatrix table, Matrix out) override {
+    return cpu_kernels::Lookup(tokens, table, out.data);
+  }
+
+  absl::Status DoLookupBackward(ConstMatrix tokens, ConstMatrix output_gradient,
+                                Matrix table_gradient) override {
+    return cpu_kernels::LookupBackward(tokens, output_gradient, table_gradient);
+  }
+
+  absl::Status DoRmsNorm(ConstMatrix in, ConstMatrix gain, float epsilon, Matrix out,
+                         Matrix inverse_rms) override {
+    cpu_kernels::RmsNorm(in, gain.data, epsilon, out.data, inverse_rms.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoRmsNormBackward(ConstMatrix in, ConstMatrix gain, ConstMatrix inverse_rms,
+                                 ConstMatrix output_gradient, Matrix input_gradient) override {
+    cpu_kernels::RmsNormBackward(in, gain.data, inverse_rms.data, output_gradient.data,
+                                 input_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoRmsNormGainGradient(ConstMatrix in, ConstMatrix inverse_rms,
+                                     ConstMatrix output_gradient, bool accumulate,
+                                     Matrix gain_gradient) override {
+    cpu_kernels::RmsNormGainGradient(in, inverse_rms.data, output_gradient.data, accumulate,
+                                     gain_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoRotate(const Rotation& rotation, ConstMatrix in, Matrix out) override {
+    return rotary_.Rotate(rotation, in, out.data);
+  }
+
+  absl::Status DoCausalAttention(const AttentionShape& shape, ConstMatrix qkv, Matrix out,
+                                 Matrix log_sum) override {
+    return attention_.Forward(shape, qkv, out.data, log_sum.data);
+  }
+
+  absl::Status DoCausalAttentionBackward(const AttentionShape& shape, ConstMatrix qkv,
+                                         ConstMatrix out, ConstMatrix log_sum,
+                                         ConstMatrix output_gradient,
+                                         Matrix qkv_gradient) override {
+    return attention_.Backward(shape, qkv, out.data, log_sum.data, output_gradient.data,
+                               qkv_gradient.data);
+  }
+
   absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
                                                            const uint32_t* labels,
                                                            Matrix* gradient) override {
@@ -104,6 +175,8 @@ class CpuBackend : public Backend {
 
  private:
   CpuGemm gemm_;
+  CpuRotary rotary_;
+  CpuAttention attention_;
 };
 
 }  // namespace

@@ -51,6 +51,23 @@ void SumRows(ConstMatrix in, bool accumulate, float* out) {
 }
 
 SANGAM_CPU_KERNEL
+void Add(const float* a, const float* b, int64_t size, float* out) {
+  for (int64_t i = 0; i < size; ++i) out[i] = a[i] + b[i];
+}
+
+void AddRepeated(ConstMatrix in, ConstMatrix addend, float* out) {
+  const int64_t size = addend.size();
+  for (int64_t first = 0; first < in.size(); first += size) {
+    Add(in.data + first, addend.data, size, out + first);
+  }
+}
+
+void SumRepeated(ConstMatrix in, bool accumulate, Matrix out) {
+  // The rows that belong together are the columns of a matrix with longer rows.
+  SumRows({in.data, in.rows / out.rows, out.size()}, accumulate, out.data);
+}
+
+SANGAM_CPU_KERNEL
 void Activate(Activation activation, ConstMatrix in, float* out) {
   const float* x = in.data;
   const int64_t size = in.size();

@@ -18,6 +18,15 @@ void AddBiasRelu(const float* bias, Matrix inout);
 // out[j] = sum over i of in[i, j], row after row, starting from out[j] when `accumulate`.
 void SumRows(ConstMatrix in, bool accumulate, float* out);
 
+// out[i] = a[i] + b[i] for `size` elements.
+void Add(const float* a, const float* b, int64_t size, float* out);
+
+// As Backend::AddRepeated.
+void AddRepeated(ConstMatrix in, ConstMatrix addend, float* out);
+
+// As Backend::SumRepeated.
+void SumRepeated(ConstMatrix in, bool accumulate, Matrix out);
+
 void Activate(Activation activation, ConstMatrix in, float* out);
 
 void ActivateBackward(Activation activation, const float* kept, ConstMatrix output_gradient,

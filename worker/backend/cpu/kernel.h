@@ -16,4 +16,8 @@
 #define SANGAM_CPU_KERNEL
 #endif
 
+// For what such functions call in their loops: a function that stayed on its own would be compiled
+// for the least of the instruction sets.
+#define SANGAM_CPU_INLINE __attribute__((always_inline)) inline
+
 #endif  // SANGAM_WORKER_BACKEND_CPU_KERNEL_H_

@@ -74,7 +74,8 @@ std::vector<OpCase> MemoryCases() {
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> all;
   for (const auto& cases : {MemoryCases(), GemmCases(), SumRowsCases(), ActivationCases(),
-                            DropoutCases(), SoftmaxCases()}) {
+                            DropoutCases(), SoftmaxCases(), SumCases(), LookupCases(),
+                            RmsNormCases(), RotateCases(), AttentionCases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;

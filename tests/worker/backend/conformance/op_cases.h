@@ -25,6 +25,11 @@ std::vector<OpCase> SumRowsCases();
 std::vector<OpCase> ActivationCases();
 std::vector<OpCase> DropoutCases();
 std::vector<OpCase> SoftmaxCases();
+std::vector<OpCase> SumCases();
+std::vector<OpCase> LookupCases();
+std::vector<OpCase> RmsNormCases();
+std::vector<OpCase> RotateCases();
+std::vector<OpCase> AttentionCases();
 
 }  // namespace sangam::testing
 

@@ -1,0 +1,49 @@
+#include "common/data/batch_reader.h"
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/data/batch_id.h"
+#include "common/data/job_data.h"
+#include "common/data/sampler.h"
+#include "common/plan/batch_cut.h"
+#include "proto/job.pb.h"
+
+namespace sangam {
+
+absl::Status BatchRows::Read(uint64_t row, float* inputs, uint32_t* labels) const {
+  SANGAM_CHECK(row < count_);
+  return dataset_->Read(order_.SampleAt(first_ + row), inputs, labels);
+}
+
+BatchReader::BatchReader(const v1::JobSpec& spec, const BatchCut& cut, const JobData* data)
+    : seed_(spec.seed()), shuffle_(!spec.data().no_shuffle()), cut_(cut), data_(data) {}
+
+absl::StatusOr<BatchRows> BatchReader::Find(const BatchId& id) const {
+  if (id.evaluation) return FindChunk(id.index);
+  if (id.index >= cut_.micro_batches) {
+    return absl::OutOfRangeError(absl::StrCat("micro-batch ", id.index, " of step ", id.step,
+                                              ": expected less than ", cut_.micro_batches));
+  }
+  const IndexRange part = cut_.MicroBatch(id.step, id.index);
+  return BatchRows(data_->train.get(),
+                   shuffle_ ? Sampler::Shuffled(seed_, cut_.EpochOf(id.step), cut_.training_samples)
+                            : Sampler::InOrder(cut_.training_samples),
+                   cut_.BatchSamples(id.step).begin + part.begin, part.size());
+}
+
+absl::StatusOr<BatchRows> BatchReader::FindChunk(uint32_t chunk) const {
+  const uint64_t chunks = NumEvaluationChunks(data_->test_samples(), max_rows());
+  if (chunk >= chunks) {
+    return absl::OutOfRangeError(
+        absl::StrCat("chunk ", chunk, " of the test set: expected less than ", chunks));
+  }
+  const IndexRange range = EvaluationChunk(data_->test_samples(), max_rows(), chunk);
+  return BatchRows(data_->test.get(), Sampler::InOrder(data_->test_samples()), range.begin,
+                   range.size());
+}
+
+}  // namespace sangam

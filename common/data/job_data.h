@@ -1,0 +1,46 @@
+#ifndef SANGAM_COMMON_DATA_JOB_DATA_H_
+#define SANGAM_COMMON_DATA_JOB_DATA_H_
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/data/data_root.h"
+#include "common/data/dataset.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+
+namespace sangam {
+
+// The data sets of a job.
+struct JobData {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;  // nullptr when the job names none
+
+  uint64_t test_samples() const { return test == nullptr ? 0 : test->num_samples(); }
+  // 1 + the largest label of both.
+  uint32_t classes() const;
+  uint64_t memory_bytes() const;
+};
+
+struct JobDataOptions {
+  const DataRoot* root = nullptr;  // borrowed; must not be nullptr
+  uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
+  // When it becomes true, opening ends soon with Cancelled. May be nullptr.
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+// Opens what `spec` names below the data root and checks that it fits the model: the samples' shape
+// has as many elements as the model's input, there are as many labels as the loss has terms, every
+// label has an output, and every token of a sequence a row in the embedding that it enters.
+// Errors: InvalidArgument  a path outside of the root, data that does not fit; names field and file
+//         others           as IdxDataset::Open, SequenceDataset::Open and FindFiles
+absl::StatusOr<JobData> OpenJobData(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+                                    const JobDataOptions& options);
+
+}  // namespace sangam
+
+#endif  // SANGAM_COMMON_DATA_JOB_DATA_H_

@@ -1,0 +1,226 @@
+#include "common/plan/worker_memory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/plan/batch_cut.h"
+#include "common/plan/pipeline_layout.h"
+#include "common/plan/schedule.h"
+#include "common/plan/span.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+#include "proto/plan.pb.h"
+
+namespace sangam {
+namespace {
+
+// Sums and products that stop at 2^64 - 1: sizes come from users.
+uint64_t Plus(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+template <typename... Factors>
+uint64_t Times(uint64_t first, Factors... factors) {
+  uint64_t product = first;
+  for (const uint64_t factor : {static_cast<uint64_t>(factors)...}) {
+    if (__builtin_mul_overflow(product, factor, &product)) return UINT64_MAX;
+  }
+  return product;
+}
+
+template <typename Shape>
+uint64_t Elements(const Shape& shape) {
+  uint64_t elements = 1;
+  for (const uint64_t dimension : shape) elements = Times(elements, dimension);
+  return elements;
+}
+
+uint64_t CeilLog2(uint64_t n) {
+  uint64_t log = 0;
+  while (log < 63 && (uint64_t{1} << log) < n) ++log;
+  return log;
+}
+
+ShareSpan SharesOf(const v1::WorkerPlan& worker) {
+  return {worker.shares().begin(), worker.shares().end()};
+}
+
+// Adds up the memory of one worker, stage by stage.
+class MemorySum {
+ public:
+  MemorySum(const v1::ModelLayout& layout, const v1::ModelSpec& model, const WorkerLoad& load)
+      : layout_(layout), model_(model), load_(load) {}
+
+  void AddStage(const v1::StagePlan& stage, uint64_t slots) {
+    const uint32_t end = stage.first_block() + stage.block_count();
+    for (uint32_t b = stage.first_block(); b < end; ++b) {
+      AddParameters(b);
+      AddActivations(b, slots);
+    }
+    AddMessages(stage.first_block(), end, slots);
+    const uint64_t held = Plus(kBatchesAhead, slots);
+    if (stage.first_block() == 0) {
+      AddBatches(held, Elements(layout_.block(0).input_shape()));
+    }
+    if (end == static_cast<uint32_t>(layout_.block_size())) {
+      AddBatches(held, std::max<uint64_t>(1, layout_.terms_per_sample()));
+    }
+  }
+
+  const WorkerMemory& memory() const { return memory_; }
+
+ private:
+  const v1::BlockLayout& Block(uint32_t b) const { return layout_.block(static_cast<int>(b)); }
+
+  // Bytes of one sample of a block's output.
+  uint64_t OutputBytes(uint32_t b) const {
+    return Times(Elements(Block(b).output_shape()), sizeof(float));
+  }
+
+  void AddUse(uint32_t segment) {
+    const uint64_t bytes =
+        Times(layout_.segment(static_cast<int>(segment)).element_count(), sizeof(float));
+    if (segments_.insert(segment).second) memory_.weights = Plus(memory_.weights, bytes);
+    memory_.gradients = Plus(memory_.gradients, Times(bytes, load_.gradient_buffers));
+  }
+
+  void AddParameters(uint32_t b) {
+    if (Block(b).segment() >= 0) AddUse(static_cast<uint32_t>(Block(b).segment()));
+    if (Block(b).has_tied_segment()) AddUse(Block(b).tied_segment());
+  }
+
+  void AddActivations(uint32_t b, uint64_t slots) {
+    const bool recompute =
+        static_cast<int>(b) < model_.block_size() && model_.block(static_cast<int>(b)).recompute();
+    const uint64_t scratches = load_.splits_backward && !recompute ? slots : 1;
+    uint64_t bytes =
+        Plus(Times(Block(b).activation_bytes(), slots), Times(Block(b).scratch_bytes(), scratches));
+    if (b + 1 == static_cast<uint32_t>(layout_.block_size())) {
+      bytes = Plus(bytes, Times(OutputBytes(b), slots));
+    }
+    memory_.activations = Plus(memory_.activations, Times(bytes, load_.rows, load_.lanes));
+  }
+
+  void AddMessages(uint32_t begin, uint32_t end, uint64_t slots) {
+    const auto add = [&](uint32_t from_block, uint64_t tensors) {
+      memory_.messages =
+          Plus(memory_.messages, Times(OutputBytes(from_block), tensors, load_.rows, load_.lanes));
+    };
+    const uint64_t moving = Plus(load_.credits, 1);
+    const uint64_t receiver = Plus(Plus(load_.credits, slots), moving);  // activations, gradients
+    const uint64_t sender = Times(moving, 2);
+    const auto blocks = static_cast<uint32_t>(layout_.block_size());
+    if (begin > 0) add(begin - 1, receiver);
+    if (end < blocks) add(end - 1, sender);
+    for (uint32_t b = begin; b < blocks; ++b) {
+      if (!Block(b).has_skip_from()) continue;
+      const uint32_t from = Block(b).skip_from();
+      if (b < end && from < begin) add(from, receiver);
+      if (b >= end && from >= begin && from < end) add(from, sender);
+    }
+  }
+
+  void AddBatches(uint64_t held, uint64_t elements) {
+    memory_.batches =
+        Plus(memory_.batches, Times(elements, sizeof(float), held, load_.rows, load_.lanes));
+  }
+
+  const v1::ModelLayout& layout_;
+  const v1::ModelSpec& model_;
+  const WorkerLoad& load_;
+  WorkerMemory memory_;
+  std::set<uint32_t> segments_;  // whose weights have been counted
+};
+
+}  // namespace
+
+uint64_t WorkerMemory::total() const {
+  return Plus(Plus(Plus(weights, gradients), Plus(activations, messages)), batches);
+}
+
+uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lanes) {
+  // A lane's shares are consecutive, so it keeps at most 2 log2(S) + 1 maximal spans waiting.
+  const uint64_t waiting =
+      std::min<uint64_t>(worker_shares.size(), lanes * (2 * CeilLog2(shares) + 1));
+  return lanes + waiting + 2 * MaximalSpans(worker_shares, shares).size();
+}
+
+uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes) {
+  SANGAM_CHECK(lanes >= 1);
+  BatchCut cut;
+  cut.micro_batches = plan.micro_batches();
+  cut.shares = plan.shares();
+  uint64_t most = 0;
+  const uint32_t busy = std::min(lanes, shares.size());  // the others have no share
+  for (uint32_t lane = 0; lane < busy; ++lane) {
+    const IndexRange dealt = EvenPart(shares.size(), busy, lane);
+    const auto first = static_cast<uint32_t>(shares.begin + dealt.begin);
+    const auto last = static_cast<uint32_t>(shares.begin + dealt.end - 1);
+    most = std::max(most, cut.ShareMicroBatches(last).end - cut.ShareMicroBatches(first).begin);
+  }
+  return static_cast<uint32_t>(most);
+}
+
+std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes) {
+  const v1::WorkerPlan& self = plan.worker(static_cast<int>(worker));
+  const uint32_t chunks = ChunksOf(plan);
+  if (SharesOf(self).empty()) return std::vector<uint32_t>(chunks, 0);
+  if (plan.ranks() == 1) return std::vector<uint32_t>(chunks, 1);
+  ScheduleShape shape;
+  shape.schedule = plan.schedule();
+  shape.ranks = plan.ranks();
+  shape.chunks = chunks;
+  shape.micro_batches = std::max<uint32_t>(1, LaneMicroBatches(plan, SharesOf(self), lanes));
+  return InFlight(RankPasses(shape, self.rank()), chunks);
+}
+
+WorkerMemory MemoryOfStages(const v1::ModelLayout& layout, const v1::ModelSpec& model,
+                            const std::vector<v1::StagePlan>& stages, const WorkerLoad& load) {
+  MemorySum sum(layout, model, load);
+  for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
+    sum.AddStage(stages[chunk], load.slots[chunk]);
+  }
+  return sum.memory();
+}
+
+absl::StatusOr<WorkerMemory> MemoryOf(const v1::Plan& plan, const v1::JobSpec& spec,
+                                      uint32_t worker, uint32_t lanes) {
+  SANGAM_CHECK(lanes >= 1);
+  if (worker >= static_cast<uint32_t>(plan.worker_size())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker: found ", worker, ", expected less than the plan's ", plan.worker_size()));
+  }
+  const ShareSpan shares = SharesOf(plan.worker(static_cast<int>(worker)));
+  if (plan.shares() == 0 || plan.micro_batches() < plan.shares() || shares.begin > shares.end ||
+      shares.end > plan.shares()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.worker[", worker, "].shares: found ", ToString(shares), ", expected shares of [0,",
+        plan.shares(), "), which cut ", plan.micro_batches(), " micro-batches"));
+  }
+  if (shares.empty()) return WorkerMemory();
+  BatchCut cut;
+  cut.batch_size = spec.batch().size();
+  cut.micro_batches = plan.micro_batches();
+  WorkerLoad load;
+  load.rows = cut.MaxMicroBatchSize();
+  load.lanes = lanes;
+  load.credits = plan.credits();
+  load.gradient_buffers = GradientBuffers(shares, plan.shares(), lanes);
+  load.splits_backward = plan.ranks() > 1 && SplitsBackward(plan.schedule());
+  load.slots = LaneSlots(plan, worker, lanes);
+  std::vector<v1::StagePlan> stages;
+  for (uint32_t chunk = 0; chunk < ChunksOf(plan); ++chunk) {
+    stages.push_back(plan.stage(static_cast<int>(StageOf(plan, worker, chunk))));
+  }
+  return MemoryOfStages(plan.layout(), spec.model(), stages, load);
+}
+
+}  // namespace sangam

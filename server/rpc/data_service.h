@@ -1,0 +1,70 @@
+#ifndef SANGAM_SERVER_RPC_DATA_SERVICE_H_
+#define SANGAM_SERVER_RPC_DATA_SERVICE_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "common/plan/page_map.h"
+#include "server/rpc/feed_stream.h"
+
+namespace sangam {
+
+// Serves DataService (proto/data_service.proto) on completion queues of its own, one thread to a
+// queue. Samples are read on the thread that sends them; every other service of the same
+// grpc::Server has threads of its own.
+//
+// Order of calls, all on one thread:
+//   DataService service(options, finder);
+//   service.Register(&builder);      server = builder.BuildAndStart();
+//   service.Start();                 ...
+//   service.EndCalls();              server->Shutdown(deadline);
+//   service.Stop();
+// Without a server (BuildAndStart failed) only the destructor follows.
+class DataService {
+ public:
+  struct Options {
+    // Completion queues, each with its thread; >= 1.
+    int threads = 2;
+    // Elements of one message.
+    uint64_t piece_elements = kPageElements;
+    // Streams at once.
+    size_t max_calls = 1024;
+    // How often every call looks whether it must end: bounds how late a deadline below is seen.
+    absl::Duration check_interval = absl::Milliseconds(500);
+    // See FeedContext.
+    size_t max_requests = 64;
+    absl::Duration hello_deadline = absl::Seconds(10);
+    absl::Duration stall_deadline = absl::Seconds(60);
+    absl::Duration end_grace = absl::Seconds(5);
+  };
+
+  DataService(const Options& options, ServedJobFinder find_job);
+  // Stops, when Stop was not called. The grpc::Server must have been shut down.
+  ~DataService();
+  DataService(const DataService&) = delete;
+  DataService& operator=(const DataService&) = delete;
+
+  // Adds the service, its queues and the connections' settings to a server that is being built.
+  void Register(grpc::ServerBuilder* builder);
+
+  // Accepts calls from now on.
+  void Start();
+
+  // Ends all calls with UNAVAILABLE, and those that still come.
+  void EndCalls();
+
+  // Waits until nothing is under way, and ends the threads.
+  void Stop();
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_RPC_DATA_SERVICE_H_

@@ -1,0 +1,16 @@
+#ifndef SANGAM_TESTS_WORKER_LAYERS_BLOCK_REFERENCE_H_
+#define SANGAM_TESTS_WORKER_LAYERS_BLOCK_REFERENCE_H_
+
+#include "tests/testing/reference_ops.h"
+#include "tests/worker/layers/block_harness.h"
+#include "worker/layers/pass_context.h"
+
+namespace sangam::testing {
+
+// The block under test by plain loops in double precision. weights, tied: as in the segments.
+Values ReferenceForward(const TestModel& model, const PassContext& context, const Values& x,
+                        const Values& weights, const Values& tied = {});
+
+}  // namespace sangam::testing
+
+#endif  // SANGAM_TESTS_WORKER_LAYERS_BLOCK_REFERENCE_H_

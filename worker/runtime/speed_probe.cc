@@ -1,0 +1,52 @@
+#include "worker/runtime/speed_probe.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/backends.h"
+
+namespace sangam {
+namespace {
+
+// Of a typical layer, and short enough for several in the time there is.
+constexpr int64_t kRows = 128;
+constexpr int64_t kColumns = 256;
+
+}  // namespace
+
+absl::StatusOr<double> MeasureFlopsPerSecond(absl::string_view backend, absl::Duration duration) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> device, CreateBackend(backend));
+  ASSIGN_OR_RETURN(const auto a, device->Allocate(kRows * kColumns));
+  ASSIGN_OR_RETURN(const auto b, device->Allocate(kColumns * kColumns));
+  ASSIGN_OR_RETURN(const auto c, device->Allocate(kRows * kColumns));
+  const Matrix left = {a->data(), kRows, kColumns};
+  const Matrix right = {b->data(), kColumns, kColumns};
+  // Neither zeros nor denormals, which some units treat in another time.
+  RETURN_IF_ERROR(device->Fill(0.5f, left));
+  RETURN_IF_ERROR(device->Fill(0.25f, right));
+  GemmArguments product;
+  product.a = left;
+  product.b = right;
+  product.c = {c->data(), kRows, kColumns};
+  const double operations = 2.0 * kRows * kColumns * kColumns;
+  const absl::Duration until = Clock::Real().Steady() + duration;
+  double best = 0;
+  for (int i = 0; i < 2 || Clock::Real().Steady() < until; ++i) {
+    const absl::Duration begin = Clock::Real().Steady();
+    RETURN_IF_ERROR(device->Gemm(product));
+    RETURN_IF_ERROR(device->Synchronize());
+    // A clock too coarse to see it is no reason to divide by 0.
+    const absl::Duration took = std::max(Clock::Real().Steady() - begin, absl::Nanoseconds(100));
+    best = std::max(best, operations / absl::ToDoubleSeconds(took));
+  }
+  return best;
+}
+
+}  // namespace sangam
