@@ -94,6 +94,8 @@ class Forecaster {
   std::vector<RankFacts> FactsOfRanks(const v1::Plan& even, uint32_t credits) const;
   uint64_t StageMemory(const RankFacts& facts, uint32_t first, uint32_t end) const;
   SchedulePlay PlayOf(const v1::Plan& plan, uint32_t micro_batches) const;
+  // An evaluation, as far as it decides the credits.
+  SchedulePlay EvaluationPlayOf(const v1::Plan& plan) const;
   std::set<uint32_t> LaneSizes(const v1::Plan& plan) const;
   // Keeps the time of a forecast within bounds.
   absl::Status CheckSize() const;
