@@ -12,8 +12,10 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "proto/data_service.grpc.pb.h"
 #include "proto/job_service.grpc.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/tensor.pb.h"
 
 namespace sangam {
 namespace {
@@ -94,6 +96,41 @@ TEST_F(ServerDaemonTest, FaultsNameTheFlag) {
   EXPECT_EQ(unreachable.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(unreachable.message()), HasSubstr("--coordinator"));
   EXPECT_THAT(std::string(unreachable.message()), HasSubstr("127.0.0.1:1"));
+  options = Options("s1");
+  options.data_root = "/nowhere";
+  const absl::Status no_data = ServerDaemon::Start(options, signal_).status();
+  EXPECT_EQ(no_data.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(no_data.message()), HasSubstr("--data_root: data_root \"/nowhere\""));
+}
+
+TEST_F(ServerDaemonTest, OnlyACoordinatorServesData) {
+  const auto ask = [](const std::string& address) {
+    auto stub =
+        v1::DataService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(10)));
+    const auto stream = stub->Feed(&context);
+    v1::TensorFrame hello;
+    hello.mutable_header()->set_kind(v1::FRAME_KIND_HELLO);
+    hello.mutable_header()->set_job(8);
+    stream->Write(hello);
+    while (stream->Read(&hello)) {
+    }
+    return stream->Finish();
+  };
+  ServerOptions options = Options("s1");
+  options.data_root = ::testing::TempDir();
+  const auto first = ServerDaemon::Start(options, signal_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const grpc::Status unknown = ask((*first)->address());
+  EXPECT_EQ(unknown.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(unknown.error_message(), HasSubstr("job 8: the coordinator serves no data of it"));
+  options = Options("s2");
+  options.coordinate = false;
+  options.coordinator = (*first)->address();
+  const auto second = ServerDaemon::Start(options, signal_);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(ask((*second)->address()).error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 }  // namespace
