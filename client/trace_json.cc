@@ -1,10 +1,15 @@
 #include "client/trace_json.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -49,21 +54,26 @@ Look LookOf(v1::Activity activity) {
   }
 }
 
-// Sets of the trace that every event needs.
+// What every event needs of the whole.
 struct Facts {
   uint64_t begin_us = std::numeric_limits<uint64_t>::max();
-  // Blocks with which a stage begins.
-  std::set<uint32_t> stage_begin;
+  // Blocks with which a stage begins; 0 is always there.
+  std::set<uint32_t> stage_begin = {0};
 };
 
-Facts FactsOf(const v1::JobTrace& trace) {
+Facts FactsOf(const v1::JobTrace& trace, const v1::Job& job) {
   Facts facts;
   for (const v1::WorkerTrace& worker : trace.worker()) {
     for (const v1::TraceReport& step : worker.step()) {
       for (const v1::TraceEvent& event : step.event()) {
         facts.begin_us = std::min(facts.begin_us, event.begin_us());
-        if (event.activity() == v1::FORWARD) facts.stage_begin.insert(event.block());
       }
+    }
+  }
+  for (const v1::StageSummary& stage : job.stage()) {
+    const auto found = std::find(trace.block().begin(), trace.block().end(), stage.first_block());
+    if (found != trace.block().end()) {
+      facts.stage_begin.insert(static_cast<uint32_t>(found - trace.block().begin()));
     }
   }
   return facts;
@@ -74,24 +84,64 @@ std::string BlockName(const v1::JobTrace& trace, uint32_t block) {
   return known ? trace.block(static_cast<int>(block)) : absl::StrCat("#", block);
 }
 
-// "b0..b1", or "b0" for a stage of one block and for a block that begins none.
-std::string StageName(const v1::JobTrace& trace, const Facts& facts, uint32_t block) {
-  const std::string first = BlockName(trace, block);
-  if (facts.stage_begin.count(block) == 0) return first;
-  const auto next = facts.stage_begin.upper_bound(block);
-  const auto blocks = static_cast<uint32_t>(trace.block_size());
-  const uint32_t end = next == facts.stage_begin.end() ? blocks : *next;
-  return end <= block + 1 ? first : absl::StrCat(first, "..", BlockName(trace, end - 1));
+bool IsPass(v1::Activity activity) {
+  return activity == v1::FORWARD || activity == v1::BACKWARD || activity == v1::WEIGHT_GRADIENT;
 }
 
-std::string EventName(const v1::JobTrace& trace, const Facts& facts, const v1::TraceEvent& event) {
+// The blocks of a pass, ascending.
+struct Blocks {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+// The blocks of each event of a step. A pass goes from its block, upwards or downwards, to where
+// the next one of the same micro-batch takes over, or to the end of the stage.
+std::vector<Blocks> BlocksOf(const v1::JobTrace& trace, const Facts& facts,
+                             const v1::TraceReport& step) {
+  std::vector<Blocks> blocks(static_cast<size_t>(step.event_size()));
+  // By lane, activity, micro-batch and stage: block of the pass that follows.
+  std::map<std::array<uint32_t, 4>, uint32_t> following;
+  for (int i = step.event_size() - 1; i >= 0; --i) {
+    const v1::TraceEvent& event = step.event(i);
+    const uint32_t block = event.block();
+    Blocks& range = blocks[static_cast<size_t>(i)];
+    range = {block, block};
+    if (!IsPass(event.activity()) || block >= static_cast<uint64_t>(trace.block_size())) continue;
+    const auto end = facts.stage_begin.upper_bound(block);
+    const uint32_t stage = *std::prev(end);
+    const bool upwards = event.activity() == v1::FORWARD;
+    if (upwards) {
+      range.last =
+          (end == facts.stage_begin.end() ? static_cast<uint32_t>(trace.block_size()) : *end) - 1;
+    } else {
+      range.first = stage;
+    }
+    const auto [next, is_last] = following.try_emplace(
+        {event.lane(), static_cast<uint32_t>(event.activity()), event.micro_batch(), stage}, block);
+    if (is_last) continue;
+    if (upwards && next->second > block) range.last = next->second - 1;
+    if (!upwards && next->second < block) range.first = next->second + 1;
+    next->second = block;
+  }
+  return blocks;
+}
+
+// "b0..b1", or "b0" for a single block.
+std::string RangeName(const v1::JobTrace& trace, const Blocks& blocks) {
+  const std::string first = BlockName(trace, blocks.first);
+  return blocks.first == blocks.last ? first
+                                     : absl::StrCat(first, "..", BlockName(trace, blocks.last));
+}
+
+std::string EventName(const v1::JobTrace& trace, const Blocks& blocks,
+                      const v1::TraceEvent& event) {
   const std::string name = LookOf(event.activity()).name;
   const std::string micro_batch = absl::StrCat(" mb ", event.micro_batch());
   switch (event.activity()) {
     case v1::FORWARD:
     case v1::BACKWARD:
     case v1::WEIGHT_GRADIENT:
-      return absl::StrCat(name, " ", StageName(trace, facts, event.block()), micro_batch);
+      return absl::StrCat(name, " ", RangeName(trace, blocks), micro_batch);
     case v1::LOSS:
     case v1::LOAD:
       return absl::StrCat(name, micro_batch);
@@ -145,11 +195,13 @@ void AddWorker(const v1::JobTrace& trace, const Facts& facts, int index, Writer*
     writer->AddMetadata("thread_sort_index", pid, lane, "sort_index", lane);
   }
   for (const v1::TraceReport& step : worker.step()) {
-    for (const v1::TraceEvent& event : step.event()) {
+    const std::vector<Blocks> blocks = BlocksOf(trace, facts, step);
+    for (int i = 0; i < step.event_size(); ++i) {
+      const v1::TraceEvent& event = step.event(i);
       const Look look = LookOf(event.activity());
       Json json;
       json["ph"] = "X";
-      json["name"] = EventName(trace, facts, event);
+      json["name"] = EventName(trace, blocks[static_cast<size_t>(i)], event);
       json["cat"] = look.category;
       json["cname"] = look.colour;
       json["pid"] = pid;
@@ -166,15 +218,15 @@ void AddWorker(const v1::JobTrace& trace, const Facts& facts, int index, Writer*
 
 }  // namespace
 
-std::string ToChromeTrace(const v1::JobTrace& trace) {
-  const Facts facts = FactsOf(trace);
+std::string ToChromeTrace(const v1::JobTrace& trace, const v1::Job& job) {
+  const Facts facts = FactsOf(trace, job);
   Writer writer;
   for (int i = 0; i < trace.worker_size(); ++i) AddWorker(trace, facts, i, &writer);
-  Json job;
-  job["job"] = trace.job();
-  job["name"] = trace.name();
+  Json origin;
+  origin["job"] = trace.job();
+  origin["name"] = trace.name();
   return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":",
-                      job.dump(-1, ' ', false, Json::error_handler_t::replace),
+                      origin.dump(-1, ' ', false, Json::error_handler_t::replace),
                       ",\"traceEvents\":[", writer.text(), "\n]}\n");
 }
 

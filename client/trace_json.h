@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 
 namespace sangam {
@@ -14,9 +15,10 @@ namespace sangam {
 //   cat   compute, link, wait, push or load; cname goes with the activity
 //   ts    microseconds since the first event of the whole trace; dur likewise
 //   args  step, micro_batch (of PUSH share) and block, by name
-// A pass is shown with all the blocks of its stage: up to the next block with which some worker's
-// forward pass begins.
-std::string ToChromeTrace(const v1::JobTrace& trace);
+// `job` tells where its stages begin; without stages the model is one. A pass is shown with all its
+// blocks: from the event's own, up or down to where the next pass of the same micro-batch takes
+// over or to the end of the stage.
+std::string ToChromeTrace(const v1::JobTrace& trace, const v1::Job& job);
 
 }  // namespace sangam
 

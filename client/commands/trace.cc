@@ -66,7 +66,9 @@ class TraceCommand : public Command {
     if (out_.empty()) return UsageError("--out=FILE (or -o FILE) is required");
     ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, connection_.Connect(environment));
     ASSIGN_OR_RETURN(const v1::JobTrace trace, client->Trace(arguments[0]));
-    const std::string json = ToChromeTrace(trace);
+    // By its number: a newer job may have taken the name.
+    ASSIGN_OR_RETURN(const v1::Job job, client->Get(absl::StrCat(trace.job())));
+    const std::string json = ToChromeTrace(trace, job);
     if (out_ == "-") {
       environment.console->Out(json);
       return ExitCode::kSuccess;

@@ -17,7 +17,10 @@ using ::testing::HasSubstr;
 nlohmann::json Convert(const std::string& text) {
   v1::JobTrace trace;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &trace));
-  return nlohmann::json::parse(ToChromeTrace(trace));
+  v1::Job job;
+  job.add_stage()->set_first_block("a");
+  job.add_stage()->set_first_block("c");
+  return nlohmann::json::parse(ToChromeTrace(trace, job));
 }
 
 // Two stages, [a b] and [c d e]; worker w1 has both lanes at work.
@@ -46,8 +49,8 @@ constexpr char kTrace[] = R"pb(
       event { activity: WAIT block: 2 begin_us: 1700000000000090 duration_us: 5 lane: 1 }
       event { activity: FORWARD block: 2 micro_batch: 4 begin_us: 1700000000000150 lane: 1 }
       event { activity: LOSS block: 4 micro_batch: 4 begin_us: 1700000000000151 lane: 1 }
-      event { activity: BACKWARD block: 2 micro_batch: 4 begin_us: 1700000000000152 lane: 1 }
-      event { activity: WEIGHT_GRADIENT block: 2 micro_batch: 4 begin_us: 1700000000000153 }
+      event { activity: BACKWARD block: 4 micro_batch: 4 begin_us: 1700000000000152 lane: 1 }
+      event { activity: WEIGHT_GRADIENT block: 4 micro_batch: 4 begin_us: 1700000000000153 }
       event { activity: PUSH block: 3 micro_batch: 1 begin_us: 1700000000000154 }
       event { activity: RECEIVE block: 2 micro_batch: 5 begin_us: 1700000000000155 }
       event { activity: LOAD block: 0 micro_batch: 6 begin_us: 1700000000000156 }
@@ -102,6 +105,34 @@ TEST(TraceJsonTest, NamesTellActivityAndPlace) {
                                       "compute", "push", "link", "load"));
 }
 
+TEST(TraceJsonTest, APassEndsWhereTheNextOneTakesOver) {
+  std::vector<std::string> names;
+  const nlohmann::json trace = Convert(R"pb(
+    block: "a"
+    block: "b"
+    block: "c"
+    block: "d"
+    block: "e"
+    worker {
+      step {
+        event { activity: FORWARD block: 2 micro_batch: 0 }
+        event { activity: WAIT block: 4 }
+        event { activity: FORWARD block: 4 micro_batch: 0 }
+        event { activity: FORWARD block: 0 micro_batch: 0 }
+        event { activity: FORWARD block: 2 micro_batch: 1 }
+        event { activity: BACKWARD block: 4 micro_batch: 0 }
+        event { activity: PUSH block: 3 micro_batch: 0 }
+        event { activity: BACKWARD block: 2 micro_batch: 0 }
+      }
+    }
+  )pb");
+  for (const nlohmann::json& event : Events(trace, "X")) {
+    if (event["cat"] == "compute") names.push_back(event["name"]);
+  }
+  EXPECT_THAT(names, ElementsAre("forward c..d mb 0", "forward e mb 0", "forward a..b mb 0",
+                                 "forward c..e mb 1", "backward d..e mb 0", "backward c mb 0"));
+}
+
 TEST(TraceJsonTest, WorkersAreProcessesAndLanesThreads) {
   std::vector<std::string> names;
   for (const nlohmann::json& event : Events(Convert(kTrace), "M")) {
@@ -125,7 +156,7 @@ TEST(TraceJsonTest, WhatIsNotKnownIsShownAllTheSame) {
   event.set_activity(static_cast<v1::Activity>(99));
   event.set_block(1000);
   trace.mutable_worker(0)->set_worker("a\"\n\xc3\xa4");
-  const std::string text = ToChromeTrace(trace);
+  const std::string text = ToChromeTrace(trace, v1::Job());
   EXPECT_THAT(text, HasSubstr("\"name\":\"other #1000 mb 0\""));
   EXPECT_EQ(nlohmann::json::parse(text)["traceEvents"].size(), 5u);
 }

@@ -35,6 +35,17 @@ v1::JobSpec Spec(const std::string& more = "") {
   return spec;
 }
 
+// Sequences instead of images.
+constexpr char kText[] = "loss { token_cross_entropy {} } data { text { train: 'a' test: 'b' } }";
+
+// Lets the model begin with an embedding.
+void EmbedTokens(v1::JobSpec* spec) {
+  v1::BlockSpec* block = spec->mutable_model()->mutable_block(0);
+  block->add_layer()->mutable_embedding()->set_vocabulary(5);
+  block->mutable_layer(block->layer_size() - 1)->mutable_embedding()->set_width(2);
+  block->mutable_layer()->SwapElements(0, block->layer_size() - 1);
+}
+
 std::string Faults(const v1::JobSpec& spec) {
   return std::string(ToStatus(CheckJobSpec(spec)).message());
 }
@@ -47,6 +58,7 @@ TEST(JobCheckTest, AcceptsAGoodJob) {
 TEST(JobCheckTest, AcceptsTheExampleJobs) {
   for (const std::string name : {"fashion_mnist_mlp", "gpt_text", "mlp_4_stages", "mlp_hybrid"}) {
     std::ifstream file("deploy/jobs/" + name + ".textproto");
+    ASSERT_TRUE(file.is_open()) << name;
     std::stringstream text;
     text << file.rdbuf();
     v1::JobSpec spec;
@@ -124,11 +136,11 @@ TEST(JobCheckTest, OutputMustBeOneRowOfClasses) {
 }
 
 TEST(JobCheckTest, OutputMustFitTheLoss) {
-  v1::JobSpec spec = Spec("loss { token_cross_entropy {} }");
+  v1::JobSpec spec = Spec(kText);
   EXPECT_THAT(Faults(spec),
               HasSubstr("loss.token_cross_entropy: found a model output of shape [3], expected two "
                         "dimensions"));
-  spec.mutable_model()->add_input_shape(2);
+  EmbedTokens(&spec);
   EXPECT_THAT(CheckJobSpec(spec), IsEmpty());
   spec.mutable_loss()->mutable_softmax_cross_entropy();
   EXPECT_THAT(Faults(spec), HasSubstr("loss.softmax_cross_entropy: found a model output of shape "
@@ -136,13 +148,13 @@ TEST(JobCheckTest, OutputMustFitTheLoss) {
 }
 
 TEST(ResolveDefaultsTest, ExpandsTransformerLayers) {
-  v1::JobSpec spec = Spec("loss { token_cross_entropy {} }");
-  spec.mutable_model()->add_input_shape(2);
+  v1::JobSpec spec = Spec(kText);
+  EmbedTokens(&spec);
   spec.mutable_model()->mutable_block(0)->add_layer()->mutable_transformer()->set_heads(1);
   ASSERT_THAT(CheckJobSpec(spec), IsEmpty());
   const v1::BlockSpec block = ResolveDefaults(spec).model().block(0);
-  ASSERT_EQ(block.layer_size(), 3);
-  EXPECT_EQ(block.layer(2).residual().layer(1).linear().out_features(), 12u);
+  ASSERT_EQ(block.layer_size(), 4);
+  EXPECT_EQ(block.layer(3).residual().layer(1).linear().out_features(), 12u);
 }
 
 TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
