@@ -51,12 +51,12 @@ struct WorkerLoad {
 //
 // Activations, for each lane and chunk: the stash of each slot, and the scratch of a pass: once, or
 // with each slot when backward is split, because the pass over the weights needs it again (blocks
-// that recompute make it anew, so once). Behind the last block also the gradient of the output,
-// with each slot.
+// that recompute make it anew, so once). With each slot also the gradient of a block's output where
+// it is the loss's, a sum of several (skip connections), or must outlive the pass of a block behind
+// that recomputes when backward is split; and the sum that a skip connection makes.
 //
-// Messages, for each lane: where an activation arrives, `credits` that wait and one with each slot
-// of the chunk that reads it; where a gradient arrives, `credits` and the one in use; where either
-// leaves, as many on their way and the one being written.
+// Messages, for each lane, boundary and direction: `credits` tensors at either end, and where they
+// arrive one more for each slot of the chunk that has most.
 //
 // Batches, for each lane: kBatchesAhead and one with each slot, inputs where the first block is,
 // labels where the last one is.
