@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -186,20 +187,21 @@ uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lane
   return lanes + waiting + 2 * MaximalSpans(worker_shares, shares).size();
 }
 
-uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes) {
+std::set<uint32_t> LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes) {
   SANGAM_CHECK(lanes >= 1);
   BatchCut cut;
   cut.micro_batches = plan.micro_batches();
   cut.shares = plan.shares();
-  uint64_t most = 0;
+  std::set<uint32_t> sizes;
   const uint32_t busy = std::min(lanes, shares.size());  // the others have no share
   for (uint32_t lane = 0; lane < busy; ++lane) {
     const IndexRange dealt = EvenPart(shares.size(), busy, lane);
     const auto first = static_cast<uint32_t>(shares.begin + dealt.begin);
     const auto last = static_cast<uint32_t>(shares.begin + dealt.end - 1);
-    most = std::max(most, cut.ShareMicroBatches(last).end - cut.ShareMicroBatches(first).begin);
+    sizes.insert(static_cast<uint32_t>(cut.ShareMicroBatches(last).end -
+                                       cut.ShareMicroBatches(first).begin));
   }
-  return static_cast<uint32_t>(most);
+  return sizes;
 }
 
 std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes) {
@@ -207,12 +209,14 @@ std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t 
   const uint32_t chunks = ChunksOf(plan);
   if (SharesOf(self).empty()) return std::vector<uint32_t>(chunks, 0);
   if (plan.ranks() == 1) return std::vector<uint32_t>(chunks, 1);
-  ScheduleShape shape;
-  shape.schedule = plan.schedule();
-  shape.ranks = plan.ranks();
-  shape.chunks = chunks;
-  shape.micro_batches = std::max<uint32_t>(1, LaneMicroBatches(plan, SharesOf(self), lanes));
-  return InFlight(RankPasses(shape, self.rank()), chunks);
+  std::vector<uint32_t> most(chunks, 0);
+  // With several chunks a lane of fewer micro-batches may keep more of one of them.
+  for (const uint32_t micro_batches : LaneMicroBatches(plan, SharesOf(self), lanes)) {
+    const ScheduleShape shape{plan.schedule(), plan.ranks(), chunks, micro_batches};
+    const std::vector<uint32_t> slots = InFlight(RankPasses(shape, self.rank()), chunks);
+    for (uint32_t c = 0; c < chunks; ++c) most[c] = std::max(most[c], slots[c]);
+  }
+  return most;
 }
 
 WorkerMemory MemoryOfStages(const v1::ModelLayout& layout, const v1::ModelSpec& model,

@@ -2,6 +2,7 @@
 #define SANGAM_COMMON_PLAN_WORKER_MEMORY_H_
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,13 +29,13 @@ struct WorkerMemory {
 // waiting for a sibling in the span tree, and with the link (spans of this step and of the last).
 uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lanes);
 
-// Most micro-batches of any lane when the shares are dealt to `lanes` lanes in consecutive runs.
-// REQUIRES: lanes >= 1, shares within [0, plan.shares).
-uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes);
+// The different numbers of micro-batches that lanes have when the shares are dealt to `lanes` lanes
+// in consecutive runs; lanes without shares do not count. REQUIRES: lanes >= 1, shares within [0,
+// plan.shares).
+std::set<uint32_t> LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes);
 
-// Micro-batches in flight at once on one lane of a worker, at most, for each of its chunks: none
-// for a worker without shares, one when ranks is 1.
-// REQUIRES: as MemoryOf.
+// Micro-batches in flight at once on any one lane of a worker, at most, for each of its chunks:
+// none for a worker without shares, one when ranks is 1. REQUIRES: as MemoryOf.
 std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes);
 
 // What decides the memory of a worker besides its blocks.

@@ -21,6 +21,7 @@ namespace {
 using testing::ChainLayout;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::JobOf;
 using testing::StagesOf;
 using testing::Tie;
@@ -60,12 +61,12 @@ TEST(WorkerMemoryTest, ALaneHasTheMicroBatchesOfConsecutiveShares) {
   v1::Plan plan;
   plan.set_micro_batches(7);
   plan.set_shares(3);  // of 2, 2 and 3 micro-batches
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 3}, 1), 7u);
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 3}, 2), 5u);
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 3}, 3), 3u);
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 2}, 2), 2u);
-  EXPECT_EQ(LaneMicroBatches(plan, {1, 1}, 2), 0u);
-  EXPECT_EQ(LaneMicroBatches(plan, {2, 3}, 8), 3u);
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 3}, 1), ElementsAre(7));
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 3}, 2), ElementsAre(2, 5));
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 3}, 3), ElementsAre(2, 3));
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 2}, 2), ElementsAre(2));
+  EXPECT_THAT(LaneMicroBatches(plan, {1, 1}, 2), IsEmpty());
+  EXPECT_THAT(LaneMicroBatches(plan, {2, 3}, 8), ElementsAre(3));
 }
 
 TEST(WorkerMemoryTest, DataParallelKeepsOneMicroBatchOnEachLane) {
@@ -158,6 +159,22 @@ TEST(WorkerMemoryTest, EveryChunkHasItsOwnSlotsAndBoundaries) {
   const uint64_t kept = std::max(slots[0], slots[1]);
   EXPECT_EQ(memory.messages, (2 + 2 + kept) * (4 + 12 + 8) * 2);
   EXPECT_EQ(memory.batches, (2u + slots[0]) * 4 * 2);
+}
+
+TEST(WorkerMemoryTest, SlotsAreOfTheLaneThatKeepsMostOfAChunk) {
+  const v1::ModelLayout layout = ChainLayout(1, {{1}, {1}, {1}, {1}});
+  PlanShape shape;
+  shape.ranks = 2;
+  shape.replicas = 1;
+  shape.schedule = v1::INTERLEAVED;
+  shape.stages = StagesOf({1, 1, 1, 1});
+  const auto slots = [&](uint32_t micro_batches, uint32_t shares, uint32_t lanes) {
+    const v1::JobSpec spec = JobOf(micro_batches, micro_batches, shares);
+    return LaneSlots(SpreadJob(shape, WorkersOf(2), spec, layout).value(), 0, lanes);
+  };
+  EXPECT_THAT(slots(3, 1, 1), ElementsAre(3, 3));
+  EXPECT_THAT(slots(6, 1, 1), ElementsAre(4, 2));
+  EXPECT_THAT(slots(9, 3, 2), ElementsAre(4, 3));
 }
 
 TEST(WorkerMemoryTest, SkipConnectionsCountAtBothEndsAndMakeSums) {
