@@ -35,10 +35,10 @@ struct ServerOptions {
   std::string advertise;    // "host:port"; empty: what the coordinator sees, with the bound port
   std::string name;
   uint64_t incarnation = 0;
-  uint64_t memory_limit = 0;  // bytes of weights and optimizer state, and as many of data that is
-                              // served; 0: no limit
-  std::string data_root;      // folder of data that is served; empty: none is
-  int threads = 2;            // that receive, sum and update
+  // Bytes of weights and optimizer state, and as many of data that is served; 0: no limit.
+  uint64_t memory_limit = 0;
+  std::string data_root;  // of data that is served; empty: none is
+  int threads = 2;        // that receive, sum and update
   absl::Duration start_deadline = absl::Seconds(30);
   Coordinator::Options control;
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/human_format.h"
 #include "client/table.h"
@@ -31,6 +32,16 @@ constexpr size_t kWorkerColumns = 44;
 
 std::string Plural(uint64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+// A text of several paragraphs, each from a line of its own.
+std::string Paragraphs(absl::string_view key, absl::string_view text) {
+  const std::string printable = Printable(text);
+  std::string result;
+  for (const absl::string_view line : absl::StrSplit(printable, '\n')) {
+    absl::StrAppend(&result, HangingText(result.empty() ? key : "", line, kIndent, kColumns));
+  }
+  return result;
 }
 
 std::string Fact(absl::string_view key, absl::string_view value) {
@@ -126,12 +137,14 @@ std::string StrategyText(const v1::StrategyForecast& forecast) {
                                                        HumanBytes(forecast.memory_limit_bytes()),
                                                        " on the worker that needs most")));
   }
-  if (forecast.parameter_wire_bytes() + forecast.activation_wire_bytes() > 0) {
-    absl::StrAppend(&text,
-                    Fact("wire", absl::StrCat(HumanBytes(forecast.parameter_wire_bytes()),
-                                              " of gradients and weights, ",
-                                              HumanBytes(forecast.activation_wire_bytes()),
-                                              " of activations and their gradients in each step")));
+  if (forecast.parameter_wire_bytes() > 0) {
+    std::string wire =
+        absl::StrCat(HumanBytes(forecast.parameter_wire_bytes()), " of gradients and weights");
+    if (forecast.activation_wire_bytes() > 0) {
+      absl::StrAppend(&wire, ", ", HumanBytes(forecast.activation_wire_bytes()),
+                      " of activations and their gradients");
+    }
+    absl::StrAppend(&text, Fact("wire", absl::StrCat(wire, " in each step")));
   }
   return text;
 }
@@ -215,7 +228,7 @@ std::string FormatPlan(const v1::PlanReport& report) {
   absl::StrAppend(
       &text, "\n",
       HangingText("chosen", known ? StrategyName(forecast->strategy()) : "none", kIndent, kColumns),
-      HangingText("why", OneLine(report.explanation()), kIndent, kColumns));
+      Paragraphs("why", report.explanation()));
   if (known && forecast->stage_size() > 0) absl::StrAppend(&text, "\n", StagesText(*forecast));
   return text;
 }

@@ -94,6 +94,8 @@ class Forecaster {
   std::vector<RankFacts> FactsOfRanks(const v1::Plan& even, uint32_t credits) const;
   uint64_t StageMemory(const RankFacts& facts, uint32_t first, uint32_t end) const;
   SchedulePlay PlayOf(const v1::Plan& plan, uint32_t micro_batches) const;
+  // An evaluation, as far as it decides the credits.
+  SchedulePlay EvaluationPlayOf(const v1::Plan& plan) const;
   std::set<uint32_t> LaneSizes(const v1::Plan& plan) const;
   // Keeps the time of a forecast within bounds.
   absl::Status CheckSize() const;
@@ -244,6 +246,15 @@ SchedulePlay Forecaster::PlayOf(const v1::Plan& plan, uint32_t micro_batches) co
   return play;
 }
 
+SchedulePlay Forecaster::EvaluationPlayOf(const v1::Plan& plan) const {
+  // What waits depends on the number of chunks only while they are fewer than the ranks.
+  const uint32_t chunks_of_data = 2 * plan.ranks();
+  SchedulePlay play = PlayOf(plan, chunks_of_data);
+  const ScheduleShape shape{plan.schedule(), plan.ranks(), ChunksOf(plan), chunks_of_data};
+  for (uint32_t r = 0; r < shape.ranks; ++r) play.passes[r] = RankForwards(shape, r);
+  return play;
+}
+
 std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
   std::set<uint32_t> sizes;
   for (uint32_t p = 0; p < spread_.replicas; ++p) {
@@ -254,7 +265,7 @@ std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
 }
 
 absl::StatusOr<uint32_t> Forecaster::LeastOf(const v1::Plan& plan) const {
-  uint32_t credits = 1;
+  ASSIGN_OR_RETURN(uint32_t credits, LeastCredits(EvaluationPlayOf(plan)));
   for (const uint32_t micro_batches : LaneSizes(plan)) {
     ASSIGN_OR_RETURN(const uint32_t least, LeastCredits(PlayOf(plan, micro_batches)));
     credits = std::max(credits, least);
@@ -263,7 +274,7 @@ absl::StatusOr<uint32_t> Forecaster::LeastOf(const v1::Plan& plan) const {
 }
 
 absl::StatusOr<uint32_t> Forecaster::AmpleOf(const v1::Plan& plan) const {
-  uint32_t credits = 1;
+  ASSIGN_OR_RETURN(uint32_t credits, LeastCredits(EvaluationPlayOf(plan)));
   for (const uint32_t micro_batches : LaneSizes(plan)) {
     ASSIGN_OR_RETURN(const uint32_t ample, AmpleCredits(PlayOf(plan, micro_batches)));
     credits = std::max(credits, ample);

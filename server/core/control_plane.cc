@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/plan/forecast.h"
 #include "common/plan/plan_shape.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
@@ -140,36 +141,19 @@ void ControlPlane::OnServedData(uint64_t job, uint64_t generation,
   Apply(run_->OnServedData(data, now.steady), now);
 }
 
-absl::Status ControlPlane::Check(const JobTable::Submission& submission, Moment now) {
-  Advance(now);
-  const uint32_t wanted = submission.spec.resources().workers();
-  const JobOnWorkers job{submission.spec, submission.layout, LivingWorkers(wanted)};
-  // It will wait for the others, and is looked at again when they have come.
-  if (job.workers.size() < wanted) return absl::OkStatus();
-  return CheckFeasible(ForecastOf(job, options_.link_bytes_per_second, block_times_), job);
-}
-
-absl::StatusOr<v1::PlanReport> ControlPlane::Plan(const JobTable::Submission& submission,
-                                                  Moment now) {
-  Advance(now);
-  const uint32_t wanted = submission.spec.resources().workers();
-  const JobOnWorkers job{submission.spec, submission.layout, LivingWorkers(wanted)};
-  if (job.workers.empty()) {
-    return absl::FailedPreconditionError("no worker is registered, so there is none to plan for");
+ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
+  // By name, as the scheduler chooses among workers that hold nothing.
+  std::vector<const v1::RegisterRequest*> workers;
+  for (const auto& [key, daemon] : members_.daemons()) {
+    if (workers.size() == submission.spec.resources().workers()) break;
+    if (key.role == v1::WORKER && daemon.alive) workers.push_back(&daemon.registration);
   }
-  v1::PlanReport report = ForecastOf(job, options_.link_bytes_per_second, block_times_);
-  if (job.workers.size() < wanted) {
-    report.set_explanation(absl::StrCat(report.explanation(), "; this is for the ",
-                                        job.workers.size(), " of ", wanted,
-                                        " workers (resources.workers) that are registered"));
-  }
-  return report;
+  return ViewOf(workers, options_.link_bytes_per_second, block_times_, submission.spec,
+                submission.layout);
 }
 
 absl::StatusOr<v1::Job> ControlPlane::Submit(JobTable::Submission submission, Moment now) {
   Advance(now);
-  // The answer to a repetition does not depend on what has become of the cluster meanwhile.
-  if (!jobs_.IsKnown(submission.request_id)) RETURN_IF_ERROR(Check(submission, now));
   ASSIGN_OR_RETURN(const uint64_t id, jobs_.Submit(std::move(submission), now.wall));
   changes_.events = true;
   Schedule(now);
@@ -298,12 +282,13 @@ void ControlPlane::Start(const StartJob& start, Moment now) {
     return chosen;
   };
   const v1::Job& job = *jobs_.Get(start.job);
-  JobOnWorkers on_workers{job.spec(), job.layout(), {}};
+  std::vector<const v1::RegisterRequest*> workers;
   for (const std::string& name : start.workers) {
-    on_workers.workers.push_back(&RegistrationOf(v1::WORKER, name));
+    workers.push_back(&RegistrationOf(v1::WORKER, name));
   }
-  const v1::PlanReport report =
-      ForecastOf(on_workers, options_.link_bytes_per_second, block_times_);
+  const ClusterView view =
+      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout());
+  const v1::PlanReport report = MakeForecasts(job.spec(), job.layout(), view.facts, view.measured);
   if (!report.feasible()) {
     ChangeState(start.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
     return;
@@ -328,16 +313,6 @@ void ControlPlane::Start(const StartJob& start, Moment now) {
   run_.emplace(prepare, JobRun::Options{options_.membership.lease, options_.starting_deadline},
                now.steady);
   AssignAll(prepare);
-}
-
-std::vector<const v1::RegisterRequest*> ControlPlane::LivingWorkers(size_t most) const {
-  // By name, as the scheduler chooses among workers that hold nothing.
-  std::vector<const v1::RegisterRequest*> workers;
-  for (const auto& [key, daemon] : members_.daemons()) {
-    if (key.role != v1::WORKER || !daemon.alive || workers.size() == most) continue;
-    workers.push_back(&daemon.registration);
-  }
-  return workers;
 }
 
 const v1::RegisterRequest& ControlPlane::RegistrationOf(v1::DaemonRole role,

@@ -15,12 +15,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/cluster_service.pb.h"
-#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/block_times.h"
+#include "server/core/job_forecast.h"
 #include "server/core/job_run.h"
 #include "server/core/job_table.h"
 #include "server/core/membership.h"
@@ -97,13 +97,9 @@ class ControlPlane {
 
   // Users.
 
-  // Whether the workers that are there can run the job; so far only: OK when too few are there.
-  // Errors: as CheckFeasible
-  absl::Status Check(const JobTable::Submission& submission, Moment now);
-  // What would become of the job on the workers that are there.
-  // Errors: FailedPrecondition  there is none
-  absl::StatusOr<v1::PlanReport> Plan(const JobTable::Submission& submission, Moment now);
-  // Errors: as Check and JobTable::Submit
+  // The workers that the job would get if nothing else ran, or all when they are fewer: for
+  // PlanJob, and for CheckFits before Submit.
+  ClusterView ViewFor(const JobTable::Submission& submission) const;
   absl::StatusOr<v1::Job> Submit(JobTable::Submission submission, Moment now);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, Moment now);
   v1::Cluster DescribeCluster(Moment now) const;
@@ -127,8 +123,6 @@ class ControlPlane {
                                          absl::string_view why);
   void Schedule(Moment now);
   void Start(const StartJob& start, Moment now);
-  // The living workers that a job would get when nothing else ran: at most `most`.
-  std::vector<const v1::RegisterRequest*> LivingWorkers(size_t most) const;
   const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
   // Makes room for the plan on its servers by letting go of old weights.
   // Errors: ResourceExhausted  a server's memory limit is too low even then

@@ -1,9 +1,11 @@
 #include "server/core/job_forecast.h"
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/plan/forecast.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
@@ -12,45 +14,54 @@
 #include "server/core/block_times.h"
 
 namespace sangam {
-namespace {
 
-v1::ClusterFacts FactsOf(const JobOnWorkers& job, double link_bytes_per_second) {
-  v1::ClusterFacts facts;
-  for (const v1::RegisterRequest* worker : job.workers) {
-    v1::WorkerFacts* added = facts.add_worker();
-    added->set_name(worker->daemon().name());
-    added->set_memory_bytes(worker->memory_bytes());
-    added->set_flops_per_second(worker->flops_per_second());
-    added->set_threads(worker->threads());
+ClusterView ViewOf(const std::vector<const v1::RegisterRequest*>& workers,
+                   double link_bytes_per_second, const BlockTimes& times, const v1::JobSpec& spec,
+                   const v1::ModelLayout& layout) {
+  ClusterView view;
+  bool same_backend = !workers.empty();
+  for (const v1::RegisterRequest* worker : workers) {
+    v1::WorkerFacts* facts = view.facts.add_worker();
+    facts->set_name(worker->daemon().name());
+    facts->set_memory_bytes(worker->memory_bytes());
+    facts->set_flops_per_second(worker->flops_per_second());
+    facts->set_threads(worker->threads());
+    same_backend = same_backend && worker->backend() == workers.front()->backend();
   }
-  facts.set_servers(job.spec.resources().servers());
-  facts.set_link_bytes_per_second(link_bytes_per_second);
-  return facts;
+  view.facts.set_servers(spec.resources().servers());
+  view.facts.set_link_bytes_per_second(link_bytes_per_second);
+  if (same_backend) view.measured = times.Find(spec.model(), layout, workers.front()->backend());
+  return view;
 }
 
-std::vector<v1::BlockTime> TimesFor(const JobOnWorkers& job, const BlockTimes& times) {
-  const std::string& backend = job.workers.front()->backend();
-  for (const v1::RegisterRequest* worker : job.workers) {
-    if (worker->backend() != backend) return {};
+absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+                                       const ClusterView& view) {
+  const auto found = static_cast<uint32_t>(view.facts.worker_size());
+  const uint32_t wanted = spec.resources().workers();
+  if (found == 0) {
+    return absl::FailedPreconditionError("no worker is registered, so there is none to plan for");
   }
-  return times.Find(job.spec.model(), job.layout, backend);
+  v1::PlanReport report = MakeForecasts(spec, layout, view.facts, view.measured);
+  if (found < wanted) {
+    report.set_explanation(absl::StrCat(report.explanation(), "; this is for the ", found, " of ",
+                                        wanted,
+                                        " workers (resources.workers) that are registered"));
+  }
+  return report;
 }
 
-}  // namespace
-
-v1::PlanReport ForecastOf(const JobOnWorkers& job, double link_bytes_per_second,
-                          const BlockTimes& times) {
-  return MakeForecasts(job.spec, job.layout, FactsOf(job, link_bytes_per_second),
-                       TimesFor(job, times));
-}
-
-absl::Status CheckFeasible(const v1::PlanReport& report, const JobOnWorkers& job) {
+absl::Status CheckFits(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+                       const ClusterView& view) {
+  if (static_cast<uint32_t>(view.facts.worker_size()) < spec.resources().workers()) {
+    return absl::OkStatus();
+  }
+  const v1::PlanReport report = MakeForecasts(spec, layout, view.facts, view.measured);
   if (report.feasible()) return absl::OkStatus();
-  v1::ClusterFacts boundless = report.cluster();
+  v1::ClusterFacts boundless = view.facts;
   for (v1::WorkerFacts& worker : *boundless.mutable_worker()) worker.clear_memory_bytes();
-  const bool for_want_of_memory = MakeForecasts(job.spec, job.layout, boundless, {}).feasible();
-  return for_want_of_memory ? absl::FailedPreconditionError(report.explanation())
-                            : absl::InvalidArgumentError(report.explanation());
+  return MakeForecasts(spec, layout, boundless, view.measured).feasible()
+             ? absl::FailedPreconditionError(report.explanation())
+             : absl::InvalidArgumentError(report.explanation());
 }
 
 }  // namespace sangam

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -12,24 +13,34 @@
 
 namespace sangam {
 
-// What the daemons of a cluster say of themselves, put to the planner. Pure.
+// What the daemons of a cluster say of themselves, put to the planner. Pure. Forecasts of a large
+// model take a while: longer than a lock should be held.
 
-// A job and the workers that it would run on, in the order of the plan. Borrowed.
-struct JobOnWorkers {
-  const v1::JobSpec& spec;  // checked, defaults resolved
-  const v1::ModelLayout& layout;
-  std::vector<const v1::RegisterRequest*> workers;  // at least one
+// What a job's forecasts depend on besides the job.
+struct ClusterView {
+  v1::ClusterFacts facts;
+  // What is known of the model's blocks on these workers.
+  std::vector<v1::BlockTime> measured;
 };
 
-// How every strategy would do. Times of blocks come from what was measured of them on this kind of
-// backend, when all workers have the same one.
-v1::PlanReport ForecastOf(const JobOnWorkers& job, double link_bytes_per_second,
-                          const BlockTimes& times);
+// A cluster of these workers, in the order of the plan. Times of blocks come from what was measured
+// of them on this kind of backend, when all workers have the same one.
+// REQUIRES (also below): `spec` has been checked and its defaults resolved, `layout` is its
+//                        model's.
+ClusterView ViewOf(const std::vector<const v1::RegisterRequest*>& workers,
+                   double link_bytes_per_second, const BlockTimes& times, const v1::JobSpec& spec,
+                   const v1::ModelLayout& layout);
 
-// Whether the job can run as `report`, its forecast, says.
-// Errors: FailedPrecondition  not on these workers, but it could if their memory were large enough
+// What would become of the job on these workers, which may be fewer than it asks for.
+// Errors: FailedPrecondition  there is none
+absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+                                       const ClusterView& view);
+
+// Whether the job can run on these workers. OK when they are fewer than it asks for: it will wait.
+// Errors: FailedPrecondition  it cannot, but it could if their memory were large enough
 //         InvalidArgument     on no workers: the specification is at fault
-absl::Status CheckFeasible(const v1::PlanReport& report, const JobOnWorkers& job);
+absl::Status CheckFits(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+                       const ClusterView& view);
 
 }  // namespace sangam
 

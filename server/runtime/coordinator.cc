@@ -27,6 +27,7 @@
 #include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
+#include "server/core/job_forecast.h"
 #include "server/core/job_table.h"
 
 namespace sangam {
@@ -197,10 +198,11 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
+  // The answer to a repetition does not depend on what has become of the cluster meanwhile.
+  if (request.validate_only() || !IsKnown(submission.request_id)) {
+    RETURN_IF_ERROR(CheckFits(submission.spec, submission.layout, ViewFor(submission)));
+  }
   if (request.validate_only()) {
-    RETURN_IF_ERROR(Do([&submission](ControlPlane* control, Moment now) {
-      return control->Check(submission, now);
-    }));
     v1::Job job;
     *job.mutable_spec() = std::move(submission.spec);
     *job.mutable_layout() = std::move(submission.layout);
@@ -211,10 +213,19 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
   });
 }
 
-absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) {
+absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) const {
   ASSIGN_OR_RETURN(const JobTable::Submission submission, Validate(request.spec(), ""));
-  return Do(
-      [&submission](ControlPlane* control, Moment now) { return control->Plan(submission, now); });
+  return PlanJob(submission.spec, submission.layout, ViewFor(submission));
+}
+
+bool Coordinator::IsKnown(const std::string& request_id) const {
+  MutexLock lock(&mutex_);
+  return control_.jobs().IsKnown(request_id);
+}
+
+ClusterView Coordinator::ViewFor(const JobTable::Submission& submission) const {
+  MutexLock lock(&mutex_);
+  return control_.ViewFor(submission);
 }
 
 absl::StatusOr<v1::JobTrace> Coordinator::Trace(absl::string_view id_or_name) const {

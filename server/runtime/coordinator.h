@@ -21,6 +21,8 @@
 #include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
+#include "server/core/job_forecast.h"
+#include "server/core/job_table.h"
 
 namespace sangam {
 
@@ -74,7 +76,7 @@ class Coordinator {
   // For users.
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
   // What would become of the job, without submitting it.
-  absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request);
+  absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request) const;
   absl::StatusOr<v1::Job> Get(absl::string_view id_or_name) const;
   absl::StatusOr<v1::JobTrace> Trace(absl::string_view id_or_name) const;
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
@@ -103,6 +105,9 @@ class Coordinator {
   // happened and tells the one who serves data.
   template <typename Change>
   auto Do(Change change);
+  bool IsKnown(const std::string& request_id) const;
+  // What the planner must know; it works without the lock.
+  ClusterView ViewFor(const JobTable::Submission& submission) const;
   // Tells the one who serves data as long as there is news; at once when another call does it.
   void TellServing();
   // Wakes who waits for what changed; returns what is to be logged.

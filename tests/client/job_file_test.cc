@@ -53,7 +53,7 @@ TEST(JobFileTest, UnknownFieldsNamePlaceAndClosestField) {
       Error("name: \"a\"\nepoch: 3\n", "job.textproto"),
       "job.textproto:2:6: Message type \"sangam.v1.JobSpec\" has no field named \"epoch\"; did "
       "you mean 'epochs'? (its fields: name, seed, model, loss, data, optimizer, batch, "
-      "epochs, steps, evaluation, resources, strategy, consistency)");
+      "epochs, steps, evaluation, resources, strategy, consistency, pipeline)");
   EXPECT_THAT(Error("loss { softmax_cross_entropy { x: 1 } }", "f"),
               AllOf(StartsWith("f:1:"), HasSubstr("; it has no fields")));
 }

@@ -219,5 +219,15 @@ TEST(ProgressBarTest, DisappearsWhenTheJobHasEnded) {
   EXPECT_EQ(view.Tick(Sec(9), 80), "");
 }
 
+TEST(ProgressTest, EveryLossHasItsUnit) {
+  ProgressView lines(ProgressView::Style::kLines, " nats/token");
+  EXPECT_THAT(lines.Add(Step(1, 0), Sec(1)), HasSubstr("  loss 0.5000 nats/token  2560 samples/s"));
+  EXPECT_THAT(lines.Add(Evaluated(2, 1), Sec(2)),
+              HasSubstr("  loss 0.6000 nats/token  after step 1\n"));
+  ProgressView bar(ProgressView::Style::kBar, " nats/token");
+  bar.Add(Step(1, 0), Sec(1));
+  EXPECT_THAT(bar.Tick(Sec(1), 100), HasSubstr("  loss 0.5000 nats/token  "));
+}
+
 }  // namespace
 }  // namespace sangam

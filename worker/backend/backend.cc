@@ -339,9 +339,9 @@ absl::Status Backend::Rotate(const Rotation& rotation, ConstMatrix in, Matrix ou
                                                    ", expected ", rotation.heads,
                                                    " heads of an even width"));
   }
-  if (!(rotation.base > 0 && std::isfinite(rotation.base))) {
+  if (!(rotation.base >= 1 && std::isfinite(rotation.base))) {
     return absl::InvalidArgumentError(
-        absl::StrCat(kOperation, ": base is ", rotation.base, ", expected a number above 0"));
+        absl::StrCat(kOperation, ": base is ", rotation.base, ", expected a number of at least 1"));
   }
   RETURN_IF_ERROR(CheckShape(kOperation, "out", out, in.rows, in.cols));
   if (in.data != out.data) RETURN_IF_ERROR(CheckApart(kOperation, "in", in, out));

@@ -68,7 +68,7 @@ struct AttentionShape {
 struct Rotation {
   int64_t positions = 1;  // as in AttentionShape
   int64_t heads = 1;
-  float base = 10000;
+  float base = 10000;     // at least 1
   bool backward = false;  // by the negative angle: the gradient's way back
 };
 

@@ -371,9 +371,9 @@ bool FlowExchange::AwaitEnd(absl::Duration timeout) {
 bool FlowExchange::AllTaken() {
   for (size_t side = 0; side < descriptions_.size(); ++side) {
     const SideState& state = *states_[side];
-    // Whoever has ended its stream takes nothing more.
-    if (!descriptions_[side].opens && !state.open) continue;
-    if (state.ledger.num_untaken() > 0 || !state.answers.empty()) return false;
+    if (state.ledger.num_untaken() > 0) return false;
+    // Whoever has ended its stream wants no answers.
+    if (!state.answers.empty() && (descriptions_[side].opens || state.open)) return false;
   }
   return true;
 }

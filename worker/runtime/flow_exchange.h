@@ -70,7 +70,8 @@ class FlowExchange {
   // "worker w-2 (127.0.0.1:4242)".
   std::string NameOfSide(size_t side) const;
 
-  // For lanes; as PipelineLink.
+  // For lanes; as PipelineLink. A buffer that Reserve gave and that is not sent takes its credit
+  // with it: whoever cannot go on after Reserve stops the link.
   absl::StatusOr<FloatBuffer> Reserve(uint32_t lane, uint32_t boundary, FlowDirection direction,
                                       absl::Duration stall_limit);
   absl::Status Send(uint32_t lane, const FlowTag& tag, FlowShape shape, FloatBuffer elements);

@@ -23,8 +23,8 @@ TEST_F(CommandFixture, ClusterShowsTheDaemons) {
   coordinator.SetCluster(cluster);
   EXPECT_EQ(Run({"cluster"}), 0) << err();
   EXPECT_EQ(out(),
-            "ROLE    NAME      STATE  SILENT  ADDRESS    THREADS  GFLOP/S  MEMORY  BACKEND  JOBS\n"
-            "worker  worker-0  alive      0s  w:1              2     12.3       -  cpu      -\n");
+            "ROLE    NAME      STATE  SILENT  ADDRESS     THREADS  GFLOP/S  MEMORY  BACKEND  JOBS\n"
+            "worker  worker-0  alive      0s  10.0.0.2:1        2     12.3       -  cpu      -\n");
   EXPECT_EQ(Run({"cluster", "--output=json"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["daemon"][0]["name"], "worker-0");
 }

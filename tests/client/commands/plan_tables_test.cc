@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
@@ -101,19 +100,50 @@ constexpr char kReport[] = R"pb(
 TEST(PlanTablesTest, ShowsStrategiesChoiceAndStages) {
   EXPECT_EQ(
       FormatPlan(Parse<v1::PlanReport>(kReport)),
-      "cluster      2 workers with 4 threads in all, 8.1 to 12.3 GFLOP/s per thread; 1 server; "
-      "links\n"
-      "             of 119.2 MiB/s; block times are measured\n"
-      "\n"
-      "STRATEGY       WORKERS   MEMORY    LIMIT  WIRE/STEP    STEP  BUBBLE\n"
-      "DATA_PARALLEL        4  3.0 GiB  2.0 GiB    1.0 MiB   80.0 ms    0.0%  does not fit\n");
+      R"(cluster      2 workers with 4 threads in all, 8.1 to 12.3 GFLOP/s per thread; 1 server; links of
+             119.2 MiB/s; block times are measured
+
+STRATEGY       WORKERS   MEMORY    LIMIT  WIRE/STEP     STEP  BUBBLE
+DATA_PARALLEL        4  3.0 GiB  2.0 GiB    1.0 MiB  80.0 ms    0.0%  does not fit
+HYBRID               4  1.5 GiB  2.0 GiB    1.5 MiB   123 ms   12.5%  chosen
+
+DATA_PARALLEL
+  obstacle   worker w3 needs 3.0 GiB, but its limit is 2.0 GiB
+  layout     4 workers, each with the whole model
+  data       the batch: every worker has the whole model
+  purpose    speed
+  method     gradients meet at the servers
+  scaling    to as many workers as there are shares
+  memory     3.0 GiB of 2.0 GiB on the worker that needs most
+  wire       1.0 MiB of gradients and weights in each step
+
+HYBRID
+  layout     2 pipelines of 2 workers, 1 stage on each, ONE_F_ONE_B, 2 credits, 1 lane; 1 worker
+             idle
+  data       both
+  memory     1.5 GiB of 2.0 GiB on the worker that needs most
+  wire       1.0 MiB of gradients and weights, 512.0 KiB of activations and their gradients in each
+             step
+
+chosen       HYBRID
+why          HYBRID fits every worker;
+             DATA_PARALLEL does not
+
+STAGE  BLOCKS                               WORKERS
+    0  embedding..a-block-with-a-rea.. (3)  w0, w2
+    1  head                                 w1, w3
+
+STAGE  PARAMETERS  FORWARD  BACKWARD   MEMORY    LIMIT  IN FLIGHT    OUTPUT
+    0   1,234,567   4.2 ms    8.4 ms  1.5 GiB  2.0 GiB          2  64.0 KiB
+    1          10   420 us    840 us  1.0 KiB  2.0 GiB          1         -
+)");
 }
 
 TEST(PlanTablesTest, NothingIsWiderThanTheScreen) {
   auto report = Parse<v1::PlanReport>(kReport);
   std::string words;
   for (int i = 0; i < 60; ++i) words += "some words ";
-  report.set_explanation(words);
+  report.set_explanation(words + "\n" + words);
   v1::StrategyForecast& forecast = *report.mutable_forecast(1);
   for (auto* text : {forecast.mutable_data(), forecast.mutable_purpose(), forecast.mutable_method(),
                      forecast.mutable_scaling()}) {

@@ -51,13 +51,15 @@ class RunTest : public CommandFixture {
 };
 
 TEST_F(RunTest, RunsAsTheJobFileAsks) {
-  EXPECT_EQ(Run(Arguments("succeeds", {"--keep_logs", "--threads=3", "--set=epochs=1"})), 0)
+  EXPECT_EQ(Run(Arguments("succeeds", {"--keep_logs", "--threads=3", "--set=epochs=1",
+                                       "--memory_limit=65536"})),
+            0)
       << err();
   EXPECT_EQ(out(), "job mlp SUCCEEDED steps=2 test_accuracy=0.7500 samples_per_second=1234\n");
   EXPECT_EQ(Job()["spec"]["epochs"], "1");
   EXPECT_EQ(Job()["spec"]["resources"]["workers"], 2);
   EXPECT_THAT(ReadFile(out_ + "/logs/worker-1.log", 10'000).value_or(""),
-              HasSubstr("--threads=3 --backend=cpu --memory_limit=0 --name=worker-1"));
+              HasSubstr("--threads=3 --backend=cpu --memory_limit=65536 --name=worker-1"));
 }
 
 TEST_F(RunTest, FlagsGoBeforeTheJobFile) {

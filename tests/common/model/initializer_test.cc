@@ -73,5 +73,25 @@ TEST(InitializerTest, NumbersStayWhatTheyWere) {
             (std::vector<float>{-0.181694284f, 0.316695452f, -0.319890529f, -0.301995605f}));
 }
 
+TEST(InitializerTest, EmbeddingsAreSmallAndNormsBeginAtOne) {
+  v1::ModelSpec model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+    input_shape: 10
+    block {
+      layer { embedding { vocabulary: 1000 width: 20 } }
+      layer { rms_norm {} }
+    }
+  )",
+                                                            &model));
+  const auto layout = BuildModelLayout(model);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const std::vector<float> weights = Fill(layout->segment(0), 3, 0, 20020);
+  double squares = 0;
+  for (uint64_t i = 0; i < 20000; ++i) squares += double{weights[i]} * double{weights[i]};
+  // The deviation of 20000 uniform numbers is within 1 % by far.
+  EXPECT_NEAR(std::sqrt(squares / 20000), 0.02, 0.0002);
+  EXPECT_EQ(std::count(weights.begin() + 20000, weights.end(), 1.0f), 20);
+}
+
 }  // namespace
 }  // namespace sangam

@@ -1,5 +1,7 @@
 #include "common/model/job_check.h"
 
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,19 @@ std::string Faults(const v1::JobSpec& spec) {
 TEST(JobCheckTest, AcceptsAGoodJob) {
   EXPECT_THAT(CheckJobSpec(Spec()), IsEmpty());
   EXPECT_THAT(CheckJobSpec(Spec("steps: 5 batch { shares: 3 } optimizer { adamw {} }")), IsEmpty());
+}
+
+TEST(JobCheckTest, AcceptsTheExampleJobs) {
+  for (const std::string name : {"fashion_mnist_mlp", "gpt_text", "mlp_4_stages", "mlp_hybrid"}) {
+    std::ifstream file("deploy/jobs/" + name + ".textproto");
+    std::stringstream text;
+    text << file.rdbuf();
+    v1::JobSpec spec;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text.str(), &spec)) << name;
+    EXPECT_EQ(Faults(spec), "") << name;
+    // What they resolve to is a good job, too: a coordinator may check it again.
+    EXPECT_EQ(Faults(ResolveDefaults(spec)), "") << name;
+  }
 }
 
 TEST(JobCheckTest, ListsEveryFaultOfAnEmptyJob) {

@@ -641,39 +641,6 @@ TEST_F(SpreadJobTest, AutoSaysWhyItChose) {
       << Job(job).plan_reason();
 }
 
-TEST_F(SpreadJobTest, AJobThatCannotFitTheWorkersThatAreThereIsRefused) {
-  Join("s-1");
-  JoinWithMemory("w-1", 1 << 30);
-  JoinWithMemory("w-2", 100);
-  JobTable::Submission submission = SubmissionOf(SmallJob("job", 2, 1));
-  submission.request_id = "once";
-  const absl::Status refused = control_.Submit(submission, Now()).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(refused.message().find("worker w-2 needs"), absl::string_view::npos) << refused;
-  EXPECT_EQ(control_.Check(submission, Now()), refused);
-  EXPECT_EQ(control_.jobs().size(), 0u);
-  // Smaller, it fits; then the answer to a repetition is the job, whatever has become of the
-  // cluster.
-  submission = SubmissionOf(SmallJob("job", 1, 1));
-  submission.request_id = "once";
-  const auto job = control_.Submit(submission, Now());
-  ASSERT_TRUE(job.ok()) << job.status();
-  Leave("w-1", "");
-  EXPECT_EQ(control_.Check(submission, Now()).code(), absl::StatusCode::kFailedPrecondition);
-  const auto again = control_.Submit(submission, Now());
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->id(), job->id());
-}
-
-TEST_F(SpreadJobTest, AJobThatNoWorkersCanRunIsTheUsersFault) {
-  Join("w-1");
-  v1::JobSpec spec = PipelineJob("job");
-  spec.mutable_resources()->set_workers(1);
-  const absl::Status refused = control_.Submit(SubmissionOf(spec), Now()).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(refused.message().find("expected at least 2"), absl::string_view::npos) << refused;
-}
-
 TEST_F(SpreadJobTest, AJobThatWaitedForWorkersThatAreTooSmallFailsWhenTheyCome) {
   Join("s-1");
   const uint64_t job = Submit("job", 1, 1);
@@ -687,24 +654,27 @@ TEST_F(SpreadJobTest, AJobThatWaitedForWorkersThatAreTooSmallFailsWhenTheyCome) 
   EXPECT_EQ(Job(Submit("next", 1, 1)).state(), v1::STARTING);
 }
 
-TEST_F(SpreadJobTest, APlanIsForTheWorkersThatAreThere) {
+TEST_F(SpreadJobTest, APlanIsForTheWorkersThatAJobWouldGet) {
   const JobTable::Submission submission = SubmissionOf(PipelineJob("job"));
-  EXPECT_EQ(control_.Plan(submission, Now()).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  Join("w-1");
-  Join("w-2");
-  auto report = control_.Plan(submission, Now());
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->cluster().worker_size(), 2);
-  EXPECT_EQ(report->cluster().link_bytes_per_second(), 1.25e9);
-  EXPECT_NE(report->explanation().find("for the 2 of 3 workers"), std::string::npos)
-      << report->explanation();
-  Join("w-3");
-  Join("w-4");
-  report = control_.Plan(submission, Now());
-  EXPECT_EQ(report->cluster().worker_size(), 3);
-  EXPECT_EQ(report->explanation().find("of 3 workers"), std::string::npos);
-  EXPECT_EQ(control_.jobs().size(), 0u);
+  const auto names = [this, &submission] {
+    std::string names;
+    const ClusterView view = control_.ViewFor(submission);
+    for (const v1::WorkerFacts& worker : view.facts.worker()) {
+      absl::StrAppend(&names, names.empty() ? "" : " ", worker.name());
+    }
+    return names;
+  };
+  EXPECT_EQ(names(), "");
+  JoinAll();
+  Join("w-0");
+  EXPECT_EQ(names(), "w-0 w-1 w-2");
+  Leave("w-1", "");
+  EXPECT_EQ(names(), "w-0 w-2 w-3");
+  const uint64_t job = SubmitSpec(submission.spec);
+  ASSERT_EQ(Job(job).worker_size(), 3);
+  EXPECT_EQ(Job(job).worker(2), "w-3");
+  EXPECT_EQ(names(), "w-0 w-2 w-3");
+  EXPECT_EQ(control_.ViewFor(submission).facts.link_bytes_per_second(), 1.25e9);
 }
 
 TEST_F(SpreadJobTest, TracesAndUtilizationOfARunningJob) {
@@ -730,7 +700,7 @@ TEST_F(SpreadJobTest, TracesAndUtilizationOfARunningJob) {
 TEST_F(SpreadJobTest, MeasuredBlocksServeTheNextPlan) {
   const uint64_t job = RunningPipeline();
   const JobTable::Submission same = SubmissionOf(PipelineJob("other"));
-  EXPECT_FALSE(control_.Plan(same, Now())->measured());
+  EXPECT_TRUE(control_.ViewFor(same).measured.empty());
   for (uint32_t block = 0; block < 3; ++block) {
     v1::JobReport report;
     v1::BlockTime* time = report.mutable_block_times()->add_block();
@@ -739,7 +709,7 @@ TEST_F(SpreadJobTest, MeasuredBlocksServeTheNextPlan) {
     time->set_samples(20);
     EXPECT_TRUE(Report(absl::StrCat("w-", block + 1), job, {report}).ok());
   }
-  EXPECT_TRUE(control_.Plan(same, Now())->measured());
+  EXPECT_EQ(control_.ViewFor(same).measured.size(), 3u);
 }
 
 TEST_F(SpreadJobTest, TheCoordinatorServesTheDataOfOneJobAtATime) {

@@ -30,13 +30,13 @@ class JobForecastTest : public ::testing::Test {
     }
   }
 
-  JobOnWorkers Job() const {
-    JobOnWorkers job{spec_, layout_, {}};
-    for (const v1::RegisterRequest& worker : workers_) job.workers.push_back(&worker);
-    return job;
+  ClusterView View() const {
+    std::vector<const v1::RegisterRequest*> workers;
+    for (const v1::RegisterRequest& worker : workers_) workers.push_back(&worker);
+    return ViewOf(workers, 1e9, times_, spec_, layout_);
   }
-  v1::PlanReport Forecast() const { return ForecastOf(Job(), 1e9, times_); }
-  absl::Status Check() const { return CheckFeasible(Forecast(), Job()); }
+  v1::PlanReport Forecast() const { return PlanJob(spec_, layout_, View()).value(); }
+  absl::Status Check() const { return CheckFits(spec_, layout_, View()); }
 
   v1::JobSpec spec_ = SmallJob("job", 2, 3);
   v1::ModelLayout layout_ = LayoutOf(spec_);
@@ -58,6 +58,18 @@ TEST_F(JobForecastTest, ThePlannerKnowsWhatTheDaemonsSayOfThemselves) {
 
 TEST_F(JobForecastTest, AJobThatFitsCanRun) {
   EXPECT_TRUE(Forecast().feasible()) << Forecast().explanation();
+  EXPECT_TRUE(Check().ok()) << Check();
+}
+
+TEST_F(JobForecastTest, WithTooFewWorkersAPlanSaysSoAndAJobWaits) {
+  spec_.mutable_resources()->set_workers(3);
+  EXPECT_EQ(Forecast().cluster().worker_size(), 2);
+  EXPECT_NE(Forecast().explanation().find("for the 2 of 3 workers"), std::string::npos)
+      << Forecast().explanation();
+  workers_[1].set_memory_bytes(100);
+  EXPECT_TRUE(Check().ok()) << Check();
+  workers_.clear();
+  EXPECT_EQ(PlanJob(spec_, layout_, View()).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(Check().ok()) << Check();
 }
 

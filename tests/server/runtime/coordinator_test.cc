@@ -382,9 +382,25 @@ TEST_F(CoordinatorTest, WhatCannotFitIsRefusedAlsoWhenItIsOnlyChecked) {
   v1::SubmitJobRequest request = SubmitRequest("job");
   for (const bool validate_only : {true, false}) {
     request.set_validate_only(validate_only);
-    EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kFailedPrecondition);
+    const absl::Status refused = coordinator_.Submit(request).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(refused.message().find("worker w-1 needs"), absl::string_view::npos) << refused;
   }
   EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+}
+
+TEST_F(CoordinatorTest, ARepetitionIsAnsweredWhateverHasBecomeOfTheCluster) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.set_request_id("once");
+  ASSERT_TRUE(coordinator_.Submit(request).ok());
+  v1::RegisterRequest small = Registration(worker_);
+  small.set_memory_bytes(100);
+  ASSERT_TRUE(coordinator_.Register(small).ok());
+  const auto again = coordinator_.Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), 1u);
+  request.set_request_id("twice");
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CoordinatorTest, ATraceIsFoundByNumberOrName) {

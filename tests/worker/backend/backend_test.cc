@@ -365,7 +365,7 @@ TEST_F(BackendTest, RotateChecksShapesOverlapAndBase) {
   }
   ExpectRefused(backend_.Rotate(rotation, At(0, 4, 18), At(100, 4, 18)),
                 "in is [4, 18], expected 2 heads of an even width");
-  for (const float base : {0.0f, -1.0f, std::numeric_limits<float>::infinity(),
+  for (const float base : {0.5f, -1.0f, std::numeric_limits<float>::infinity(),
                            std::numeric_limits<float>::quiet_NaN()}) {
     rotation.base = base;
     ExpectRefused(backend_.Rotate(rotation, At(0, 4, 12), At(100, 4, 12)), "base is ");

@@ -1,6 +1,5 @@
 #include "tests/worker/layers/block_reference.h"
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +12,7 @@
 #include "proto/model.pb.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/block_harness.h"
+#include "tests/worker/layers/sequence_ops.h"
 #include "worker/layers/pass_context.h"
 
 namespace sangam::testing {
@@ -23,68 +23,6 @@ using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
 Values Sum(Values x, const Values& y) {
   for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
   return x;
-}
-
-Values RmsNorm(const Values& x, const Values& gain, double epsilon) {
-  const size_t width = gain.size();
-  Values y(x.size());
-  for (size_t r = 0; r < x.size() / width; ++r) {
-    double squares = 0;
-    for (size_t j = 0; j < width; ++j) squares += x[r * width + j] * x[r * width + j];
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + epsilon);
-    for (size_t j = 0; j < width; ++j) y[r * width + j] = gain[j] * x[r * width + j] * scale;
-  }
-  return y;
-}
-
-// Queries, keys and values side by side: rows of 3 * width.
-struct Heads {
-  size_t positions, width, heads;
-};
-
-Values Rotate(const Heads& shape, double base, Values qkv) {
-  const size_t head = shape.width / shape.heads;
-  for (size_t r = 0; r < qkv.size() / (3 * shape.width); ++r) {
-    // Queries and keys, head after head, are 2 * heads runs of a head's width.
-    for (size_t pair = 0; pair < shape.width; ++pair) {
-      const double place = static_cast<double>(2 * pair % head) / static_cast<double>(head);
-      const double angle = static_cast<double>(r % shape.positions) * std::pow(base, -place);
-      double& a = qkv[r * 3 * shape.width + 2 * pair];
-      double& b = qkv[r * 3 * shape.width + 2 * pair + 1];
-      const double turned = a * std::cos(angle) - b * std::sin(angle);
-      b = a * std::sin(angle) + b * std::cos(angle);
-      a = turned;
-    }
-  }
-  return qkv;
-}
-
-Values Attention(const Heads& shape, const Values& qkv) {
-  const size_t head = shape.width / shape.heads;
-  const size_t rows = qkv.size() / (3 * shape.width);
-  Values out(rows * shape.width, 0.0);
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t h = 0; h < shape.heads; ++h) {
-      const double* query = &qkv[r * 3 * shape.width + h * head];
-      const size_t first = r - r % shape.positions;
-      Values scores;
-      double total = 0;
-      for (size_t u = first; u <= r; ++u) {
-        const double* key = &qkv[u * 3 * shape.width + shape.width + h * head];
-        double score = 0;
-        for (size_t i = 0; i < head; ++i) score += query[i] * key[i];
-        scores.push_back(std::exp(score / std::sqrt(static_cast<double>(head))));
-        total += scores.back();
-      }
-      for (size_t u = first; u <= r; ++u) {
-        const double* value = &qkv[u * 3 * shape.width + 2 * shape.width + h * head];
-        for (size_t i = 0; i < head; ++i) {
-          out[r * shape.width + h * head + i] += scores[u - first] / total * value[i];
-        }
-      }
-    }
-  }
-  return out;
 }
 
 class Reference {
@@ -184,11 +122,11 @@ class Reference {
   Values CausalAttention(const std::string& name, const v1::CausalAttentionSpec& spec, size_t width,
                          const Values& x) const {
     const size_t positions = samples_ == 0 ? 1 : x.size() / width / samples_;
-    const Heads shape = {positions, width, spec.heads()};
+    const HeadShape shape = {positions, width, spec.heads()};
     size_t columns = width;
     Values qkv = Linear(name + ".qkv", 3 * width, &columns, x);
-    if (spec.rotary()) qkv = Rotate(shape, double{spec.rotary_base()}, std::move(qkv));
-    return Linear(name + ".out", width, &width, Attention(shape, qkv));
+    if (spec.rotary()) qkv = RotateHeads(shape, double{spec.rotary_base()}, std::move(qkv));
+    return Linear(name + ".out", width, &width, HeadsAttention(shape, qkv));
   }
 
   const TestModel& model_;

@@ -375,24 +375,23 @@ TEST(BlockDropoutTest, EvaluationDropsNothing) {
   EXPECT_EQ(values, x);
 }
 
-TEST(BlockMemoryTest, PassesAllocateNothing) {
-  const TestModel model(
-      "input_shape: 512 block { layer { linear { out_features: 512 } } layer { relu {} } "
-      "layer { dropout { rate: 0.5 } } layer { linear { out_features: 512 } } layer { gelu {} } "
-      "layer { linear { out_features: 10 } } layer { tanh {} } }");
+class BlockMemoryTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BlockMemoryTest, PassesAllocateNothing) {
+  const TestModel model(GetParam());
   const std::unique_ptr<Block> block = NewBlock(model);
   const std::vector<float> weights = Weights(model);
   BlockLane lane(*block, 32, weights);
   const PassContext context = Context();
-  const std::vector<float> x = RandomFloats(32 * 512, 2);
-  const std::vector<float> dy = RandomFloats(32 * 10, 3);
+  const std::vector<float> x = RandomFloats(32 * model.input_size(), 2);
+  const std::vector<float> dy = RandomFloats(32 * model.output_size(), 3);
   std::vector<float> gradient(weights.size());
   const auto pass = [&](int64_t rows) {
-    const auto y = block->Forward(lane.backend(), context, {x.data(), rows, 512},
+    const auto y = block->Forward(lane.backend(), context, {x.data(), rows, model.input_size()},
                                   {weights.data(), nullptr}, lane.state());
-    const auto dx =
-        block->Backward(lane.backend(), context, {dy.data(), rows, 10}, {weights.data(), nullptr},
-                        true, {gradient.data(), nullptr, true}, lane.state());
+    const auto dx = block->Backward(lane.backend(), context, {dy.data(), rows, model.output_size()},
+                                    {weights.data(), nullptr}, true,
+                                    {gradient.data(), nullptr, true}, lane.state());
     ASSERT_TRUE(y.ok() && dx.ok()) << y.status() << dx.status();
   };
   pass(32);
@@ -401,6 +400,15 @@ TEST(BlockMemoryTest, PassesAllocateNothing) {
   for (const int64_t rows : {32, 7, 0, 1, 32}) pass(rows);
   EXPECT_EQ(allocations - before, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Blocks, BlockMemoryTest,
+    ::testing::Values(
+        "input_shape: 512 block { layer { linear { out_features: 512 } } layer { relu {} } "
+        "layer { dropout { rate: 0.5 } } layer { linear { out_features: 512 } } layer { gelu {} } "
+        "layer { linear { out_features: 10 } } layer { tanh {} } }",
+        "input_shape: [16, 32] block { layer { position_embedding {} } "
+        "layer { transformer { heads: 4 rotary: true dropout: 0.1 } } recompute: true }"));
 
 class BlockErrorsTest : public ::testing::Test {
  protected:

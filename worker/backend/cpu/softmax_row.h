@@ -2,29 +2,39 @@
 #define SANGAM_WORKER_BACKEND_CPU_SOFTMAX_ROW_H_
 
 #include <cstdint>
+#include <cstring>
 
 #include "worker/backend/cpu/functions.h"
 #include "worker/backend/cpu/kernel.h"
 #include "worker/backend/cpu/lanes.h"
+#include "worker/backend/cpu/vector.h"
 
 // The parts of a softmax over one row.
 namespace sangam::cpu_kernels {
 
 // NaN when the first element is one; later ones are passed over (the sum shows them).
 SANGAM_CPU_INLINE float Largest(const float* x, int64_t size) {
-  float lanes[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = x[0];
+  float largest = x[0];
   int64_t j = 0;
-  for (; j + kLanes <= size; j += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = x[j + lane] > lanes[lane] ? x[j + lane] : lanes[lane];
+  // Two at a time: each one alone would wait for its own comparisons.
+  constexpr int kVectors = 2;
+  if (size >= kVectors * kVectorLanes) {
+    Vector best[kVectors];
+    for (int v = 0; v < kVectors; ++v) best[v] = Vector{} + largest;
+    for (; j + kVectors * kVectorLanes <= size; j += kVectors * kVectorLanes) {
+      for (int v = 0; v < kVectors; ++v) {
+        Vector next;
+        std::memcpy(&next, x + j + v * kVectorLanes, sizeof(next));
+        best[v] = next > best[v] ? next : best[v];
+      }
+    }
+    for (const Vector& vector : best) {
+      for (int lane = 0; lane < kVectorLanes; ++lane) {
+        largest = vector[lane] > largest ? vector[lane] : largest;
+      }
     }
   }
-  float largest = x[0];
   for (; j < size; ++j) largest = x[j] > largest ? x[j] : largest;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    largest = lanes[lane] > largest ? lanes[lane] : largest;
-  }
   return largest;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "worker/backend/cpu/kernel.h"
+#include "worker/backend/cpu/vector.h"
 
 // Small matrix products for kernels that need their order of sums on every instruction set. One
 // operand lies in panels: kPanel columns of it side by side, row after row, so that a product walks
@@ -18,14 +19,7 @@ constexpr int kTileRows = 4;
 
 inline int64_t RoundUpToPanel(int64_t size) { return (size + kPanel - 1) / kPanel * kPanel; }
 
-// GCC keeps sums in registers only when their type is as wide as one.
-#if defined(__x86_64__)
-constexpr int kVectorLanes = 8;
-#else
-constexpr int kVectorLanes = 4;
-#endif
 constexpr int kPanelVectors = kPanel / kVectorLanes;
-typedef float Vector __attribute__((vector_size(kVectorLanes * sizeof(float))));
 
 // c[r, :] = sum over s of a[r * a_row + s * a_step] * panel[s, :], or += when `accumulate`, for
 // kRows rows of kPanel columns, `c_row` floats apart.
@@ -57,6 +51,13 @@ SANGAM_CPU_INLINE void MultiplyTile(const float* a, int64_t a_row, int64_t a_ste
   }
 }
 
+// Rows are short and lie far apart, so that the machine does not guess the next ones by itself.
+SANGAM_CPU_INLINE void FetchRow(const float* row, int64_t cols) {
+  constexpr int64_t kLine = 16;  // 64 bytes
+  for (int64_t j = 0; j < cols; j += kLine) __builtin_prefetch(row + j);
+}
+constexpr int64_t kRowsAhead = 8;
+
 // The columns of `in` ([rows, cols], rows `stride` floats apart) in panels: [cols / kPanel, rows,
 // kPanel], the last one filled up with 0.
 SANGAM_CPU_INLINE void PackColumns(const float* in, int64_t stride, int64_t rows, int64_t cols,
@@ -65,6 +66,7 @@ SANGAM_CPU_INLINE void PackColumns(const float* in, int64_t stride, int64_t rows
     const int64_t count = cols - first < kPanel ? cols - first : kPanel;
     for (int64_t r = 0; r < rows; ++r, panels += kPanel) {
       const float* x = in + r * stride + first;
+      if (first == 0 && r + kRowsAhead < rows) FetchRow(x + kRowsAhead * stride, cols);
       if (count == kPanel) {
         std::memcpy(panels, x, kPanel * sizeof(float));
         continue;
@@ -80,6 +82,7 @@ SANGAM_CPU_INLINE void PackRows(const float* in, int64_t stride, int64_t rows, i
   for (int64_t first = 0; first < rows; first += kPanel, panels += cols * kPanel) {
     for (int64_t r = 0; r < kPanel; ++r) {
       const float* x = in + (first + r) * stride;
+      if (first + r + kRowsAhead < rows) FetchRow(x + kRowsAhead * stride, cols);
       const bool inside = first + r < rows;
       for (int64_t j = 0; j < cols; ++j) panels[j * kPanel + r] = inside ? x[j] : 0.0f;
     }
