@@ -30,11 +30,20 @@ bool HasParameters(const v1::BlockLayout& block) {
   return block.segment() >= 0 || block.has_tied_segment();
 }
 
+// The first block that has parameters: blocks in front of it have no backward, and it needs no
+// gradient of its input.
+int FirstTrained(const v1::ModelLayout& layout) {
+  int first = 0;
+  while (first < layout.block_size() && !HasParameters(layout.block(first))) ++first;
+  return first;
+}
+
 PassCost Modelled(const v1::ModelLayout& layout, const v1::ModelSpec& model, int b) {
   const v1::BlockLayout& block = layout.block(b);
+  const int first = FirstTrained(layout);
   const auto flops = static_cast<double>(block.forward_flops());
-  PassCost cost{flops, b > 0 ? flops : 0, HasParameters(block) ? flops : 0};
-  if (Recomputes(model, b)) cost = {flops, flops + cost.backward(), 0};
+  PassCost cost{flops, b > first ? flops : 0, HasParameters(block) ? flops : 0};
+  if (Recomputes(model, b) && b >= first) cost = {flops, flops + cost.backward(), 0};
   return cost;
 }
 
@@ -45,7 +54,7 @@ PassCost Measured(const v1::ModelLayout& layout, const v1::ModelSpec& model, int
   PassCost cost;
   cost.forward = time.forward_seconds() / samples;
   const bool weights = HasParameters(layout.block(b)) && !Recomputes(model, b);
-  if (weights) cost.backward_weights = b > 0 ? backward / 2 : backward;
+  if (weights) cost.backward_weights = b > FirstTrained(layout) ? backward / 2 : backward;
   cost.backward_input = backward - cost.backward_weights;
   return cost;
 }

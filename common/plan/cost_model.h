@@ -35,9 +35,9 @@ struct PassCost {
 // Work of blocks on workers. A unit is a floating-point operation of the layout or, when every
 // block has been measured, a second on a worker of the cluster's mean speed.
 //
-// Modelled: backward costs as much again as forward for the gradient of the input, which the first
-// block does not need, and once more for that of the weights, where there are any. A block that
-// recomputes does its forward once more and its whole backward in one pass.
+// Modelled: backward costs as much again as forward for the gradient of the input, which nobody
+// needs up to the first block with parameters, and once more for that of the weights, where there
+// are any. A block that recomputes does its forward once more and its whole backward in one pass.
 // Measured: forward and backward as they were; backward falls in halves where it has two parts.
 class CostModel {
  public:

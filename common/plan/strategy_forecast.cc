@@ -256,20 +256,10 @@ SchedulePlay Forecaster::EvaluationPlayOf(const v1::Plan& plan) const {
 }
 
 std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
-  BatchCut cut;
-  cut.micro_batches = plan.micro_batches();
-  cut.shares = plan.shares();
   std::set<uint32_t> sizes;
   for (uint32_t p = 0; p < spread_.replicas; ++p) {
-    const ShareSpan shares = SharesOf(plan.worker(static_cast<int>(p * spread_.ranks)));
-    for (uint32_t lane = 0; lane < lanes_; ++lane) {
-      const IndexRange dealt = EvenPart(shares.size(), lanes_, lane);
-      if (dealt.size() == 0) continue;
-      const auto first = static_cast<uint32_t>(shares.begin + dealt.begin);
-      const auto last = static_cast<uint32_t>(shares.begin + dealt.end - 1);
-      sizes.insert(static_cast<uint32_t>(cut.ShareMicroBatches(last).end -
-                                         cut.ShareMicroBatches(first).begin));
-    }
+    const v1::WorkerPlan& worker = plan.worker(static_cast<int>(p * spread_.ranks));
+    sizes.merge(LaneMicroBatches(plan, SharesOf(worker), lanes_));
   }
   return sizes;
 }
@@ -335,7 +325,8 @@ absl::Status Forecaster::AddTimes(const v1::Plan& plan, v1::StrategyForecast* fo
         job_.costs.Cost(0, static_cast<uint32_t>(plan.layout().block_size())).total();
     for (uint32_t w = 0; w < spread_.replicas; ++w) {
       const uint32_t micro_batches =
-          LaneMicroBatches(plan, SharesOf(plan.worker(static_cast<int>(w))), Lanes(plan, w));
+          *LaneMicroBatches(plan, SharesOf(plan.worker(static_cast<int>(w))), Lanes(plan, w))
+               .rbegin();
       makespan = std::max(makespan, static_cast<double>(micro_batches * rows_) * work *
                                         job_.costs.SecondsPerUnit(w));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,8 +56,12 @@ ShareSpan SharesOf(const v1::WorkerPlan& worker) {
 // Adds up the memory of one worker, stage by stage.
 class MemorySum {
  public:
-  MemorySum(const v1::ModelLayout& layout, const v1::ModelSpec& model, const WorkerLoad& load)
-      : layout_(layout), model_(model), load_(load) {}
+  // All borrowed.
+  MemorySum(const v1::ModelLayout& layout, const v1::ModelSpec& model,
+            const std::vector<v1::StagePlan>& stages, const WorkerLoad& load)
+      : layout_(layout), model_(model), stages_(stages), load_(load) {
+    for (const uint32_t slots : load.slots) kept_ = std::max<uint64_t>(kept_, slots);
+  }
 
   void AddStage(const v1::StagePlan& stage, uint64_t slots) {
     const uint32_t end = stage.first_block() + stage.block_count();
@@ -64,7 +69,7 @@ class MemorySum {
       AddParameters(b);
       AddActivations(b, slots);
     }
-    AddMessages(stage.first_block(), end, slots);
+    AddMessages(stage.first_block(), end);
     const uint64_t held = Plus(kBatchesAhead, slots);
     if (stage.first_block() == 0) {
       AddBatches(held, Elements(layout_.block(0).input_shape()));
@@ -104,34 +109,54 @@ class MemorySum {
     AddUse(tied, held);
   }
 
+  bool Recomputes(uint32_t b) const {
+    return static_cast<int>(b) < model_.block_size() &&
+           model_.block(static_cast<int>(b)).recompute();
+  }
+
+  bool FeedsSkip(uint32_t b) const {
+    return std::any_of(layout_.block().begin(), layout_.block().end(), [b](const auto& other) {
+      return other.has_skip_from() && other.skip_from() == b;
+    });
+  }
+
+  bool Holds(uint32_t b) const {
+    return std::any_of(stages_.begin(), stages_.end(), [b](const v1::StagePlan& stage) {
+      return b >= stage.first_block() && b < stage.first_block() + stage.block_count();
+    });
+  }
+
   void AddActivations(uint32_t b, uint64_t slots) {
-    const bool recompute =
-        static_cast<int>(b) < model_.block_size() && model_.block(static_cast<int>(b)).recompute();
-    const uint64_t scratches = load_.splits_backward && !recompute ? slots : 1;
+    const uint64_t scratches = load_.splits_backward && !Recomputes(b) ? slots : 1;
     uint64_t bytes =
         Plus(Times(Block(b).activation_bytes(), slots), Times(Block(b).scratch_bytes(), scratches));
-    if (b + 1 == static_cast<uint32_t>(layout_.block_size())) {
+    const bool last = b + 1 == static_cast<uint32_t>(layout_.block_size());
+    if (last || FeedsSkip(b) || (load_.splits_backward && Recomputes(b + 1))) {
       bytes = Plus(bytes, Times(OutputBytes(b), slots));
+    }
+    if (Block(b).has_skip_from()) {
+      bytes = Plus(bytes, Times(Elements(Block(b).input_shape()), sizeof(float), slots));
     }
     memory_.activations = Plus(memory_.activations, Times(bytes, load_.rows, load_.lanes));
   }
 
-  void AddMessages(uint32_t begin, uint32_t end, uint64_t slots) {
+  void AddMessages(uint32_t begin, uint32_t end) {
     const auto add = [&](uint32_t from_block, uint64_t tensors) {
       memory_.messages =
           Plus(memory_.messages, Times(OutputBytes(from_block), tensors, load_.rows, load_.lanes));
     };
-    const uint64_t moving = Plus(load_.credits, 1);
-    const uint64_t receiver = Plus(Plus(load_.credits, slots), moving);  // activations, gradients
-    const uint64_t sender = Times(moving, 2);
+    const uint64_t received = Plus(load_.credits, kept_);
+    const uint64_t both = Plus(received, load_.credits);
     const auto blocks = static_cast<uint32_t>(layout_.block_size());
-    if (begin > 0) add(begin - 1, receiver);
-    if (end < blocks) add(end - 1, sender);
+    if (begin > 0) add(begin - 1, both);
+    if (end < blocks) add(end - 1, both);
     for (uint32_t b = begin; b < blocks; ++b) {
       if (!Block(b).has_skip_from()) continue;
       const uint32_t from = Block(b).skip_from();
-      if (b < end && from < begin) add(from, receiver);
-      if (b >= end && from >= begin && from < end) add(from, sender);
+      const bool comes = b < end && from < begin;
+      const bool leaves = b >= end && from >= begin && from < end;
+      // Between two stages of one worker one memory serves both ends.
+      if (comes || leaves) add(from, Holds(from) && Holds(b) ? received : both);
     }
   }
 
@@ -142,7 +167,9 @@ class MemorySum {
 
   const v1::ModelLayout& layout_;
   const v1::ModelSpec& model_;
+  const std::vector<v1::StagePlan>& stages_;
   const WorkerLoad& load_;
+  uint64_t kept_ = 0;  // tensors of one boundary and direction that a lane keeps, at most
   WorkerMemory memory_;
   std::vector<uint32_t> held_;  // segments whose weights have been counted
 };
@@ -160,20 +187,21 @@ uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lane
   return lanes + waiting + 2 * MaximalSpans(worker_shares, shares).size();
 }
 
-uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes) {
+std::set<uint32_t> LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes) {
   SANGAM_CHECK(lanes >= 1);
   BatchCut cut;
   cut.micro_batches = plan.micro_batches();
   cut.shares = plan.shares();
-  uint64_t most = 0;
+  std::set<uint32_t> sizes;
   const uint32_t busy = std::min(lanes, shares.size());  // the others have no share
   for (uint32_t lane = 0; lane < busy; ++lane) {
     const IndexRange dealt = EvenPart(shares.size(), busy, lane);
     const auto first = static_cast<uint32_t>(shares.begin + dealt.begin);
     const auto last = static_cast<uint32_t>(shares.begin + dealt.end - 1);
-    most = std::max(most, cut.ShareMicroBatches(last).end - cut.ShareMicroBatches(first).begin);
+    sizes.insert(static_cast<uint32_t>(cut.ShareMicroBatches(last).end -
+                                       cut.ShareMicroBatches(first).begin));
   }
-  return static_cast<uint32_t>(most);
+  return sizes;
 }
 
 std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes) {
@@ -181,17 +209,19 @@ std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t 
   const uint32_t chunks = ChunksOf(plan);
   if (SharesOf(self).empty()) return std::vector<uint32_t>(chunks, 0);
   if (plan.ranks() == 1) return std::vector<uint32_t>(chunks, 1);
-  ScheduleShape shape;
-  shape.schedule = plan.schedule();
-  shape.ranks = plan.ranks();
-  shape.chunks = chunks;
-  shape.micro_batches = std::max<uint32_t>(1, LaneMicroBatches(plan, SharesOf(self), lanes));
-  return InFlight(RankPasses(shape, self.rank()), chunks);
+  std::vector<uint32_t> most(chunks, 0);
+  // With several chunks a lane of fewer micro-batches may keep more of one of them.
+  for (const uint32_t micro_batches : LaneMicroBatches(plan, SharesOf(self), lanes)) {
+    const ScheduleShape shape{plan.schedule(), plan.ranks(), chunks, micro_batches};
+    const std::vector<uint32_t> slots = InFlight(RankPasses(shape, self.rank()), chunks);
+    for (uint32_t c = 0; c < chunks; ++c) most[c] = std::max(most[c], slots[c]);
+  }
+  return most;
 }
 
 WorkerMemory MemoryOfStages(const v1::ModelLayout& layout, const v1::ModelSpec& model,
                             const std::vector<v1::StagePlan>& stages, const WorkerLoad& load) {
-  MemorySum sum(layout, model, load);
+  MemorySum sum(layout, model, stages, load);
   for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
     sum.AddStage(stages[chunk], load.slots[chunk]);
   }

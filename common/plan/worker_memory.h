@@ -2,6 +2,7 @@
 #define SANGAM_COMMON_PLAN_WORKER_MEMORY_H_
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,13 +29,13 @@ struct WorkerMemory {
 // waiting for a sibling in the span tree, and with the link (spans of this step and of the last).
 uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lanes);
 
-// Most micro-batches of any lane when the shares are dealt to `lanes` lanes in consecutive runs.
-// REQUIRES: lanes >= 1, shares within [0, plan.shares).
-uint32_t LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes);
+// The different numbers of micro-batches that lanes have when the shares are dealt to `lanes` lanes
+// in consecutive runs; lanes without shares do not count. REQUIRES: lanes >= 1, shares within [0,
+// plan.shares).
+std::set<uint32_t> LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes);
 
-// Micro-batches in flight at once on one lane of a worker, at most, for each of its chunks: none
-// for a worker without shares, one when ranks is 1.
-// REQUIRES: as MemoryOf.
+// Micro-batches in flight at once on any one lane of a worker, at most, for each of its chunks:
+// none for a worker without shares, one when ranks is 1. REQUIRES: as MemoryOf.
 std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes);
 
 // What decides the memory of a worker besides its blocks.
@@ -51,12 +52,12 @@ struct WorkerLoad {
 //
 // Activations, for each lane and chunk: the stash of each slot, and the scratch of a pass: once, or
 // with each slot when backward is split, because the pass over the weights needs it again (blocks
-// that recompute make it anew, so once). Behind the last block also the gradient of the output,
-// with each slot.
+// that recompute make it anew, so once). With each slot also the gradient of a block's output where
+// it is the loss's, a sum of several (skip connections), or must outlive the pass of a block behind
+// that recomputes when backward is split; and the sum that a skip connection makes.
 //
-// Messages, for each lane: where an activation arrives, `credits` that wait and one with each slot
-// of the chunk that reads it; where a gradient arrives, `credits` and the one in use; where either
-// leaves, as many on their way and the one being written.
+// Messages, for each lane, boundary and direction: `credits` tensors at either end, and where they
+// arrive one more for each slot of the chunk that has most.
 //
 // Batches, for each lane: kBatchesAhead and one with each slot, inputs where the first block is,
 // labels where the last one is.

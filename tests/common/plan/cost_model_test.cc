@@ -63,6 +63,16 @@ TEST(CostModelTest, BackwardCostsAForwardForTheInputAndOneForTheWeights) {
   EXPECT_DOUBLE_EQ(costs.Cost(0, 1).total(), 200);
 }
 
+TEST(CostModelTest, InFrontOfTheFirstParametersThereIsNoBackward) {
+  const v1::ModelLayout layout = ChainLayout(3, {{4, 0, 100}, {5, 7, 20}, {2, 6, 1000}});
+  v1::ModelSpec model;
+  model.add_block()->set_recompute(true);
+  const CostModel costs(layout, model, ClusterOf(1), {});
+  ExpectCost(costs.Cost(0, 1), 100, 0, 0);
+  ExpectCost(costs.Cost(1, 1), 20, 0, 20);
+  ExpectCost(costs.Cost(2, 1), 1000, 1000, 1000);
+}
+
 TEST(CostModelTest, RecomputeCostsAForwardMoreAndDoesItsBackwardAtOnce) {
   v1::ModelSpec model;
   model.add_block()->set_recompute(true);

@@ -242,8 +242,8 @@ TEST(StrategyForecastTest, CreditsShrinkBeforeTheMemoryIsExceeded) {
   v1::ClusterFacts cluster = ClusterOf(2);
   const uint32_t ample = Forecast(spec, layout, cluster, kTwoStages).credits();
   ASSERT_GT(ample, 1u);
-  // With one credit the receiver keeps 1 + 8 + 2 tensors.
-  cluster.mutable_worker(1)->set_memory_bytes(11 * kMebibyte + kMebibyte / 2);
+  // With one credit it keeps 8 + 2 tensors.
+  cluster.mutable_worker(1)->set_memory_bytes(10 * kMebibyte + kMebibyte / 2);
   const v1::StrategyForecast tight = Forecast(spec, layout, cluster, kTwoStages);
   EXPECT_TRUE(tight.fits()) << tight.obstacle();
   EXPECT_EQ(tight.credits(), 1u);

@@ -1,6 +1,8 @@
 #include "common/plan/worker_memory.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +21,7 @@ namespace {
 using testing::ChainLayout;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::JobOf;
 using testing::StagesOf;
 using testing::Tie;
@@ -58,12 +61,12 @@ TEST(WorkerMemoryTest, ALaneHasTheMicroBatchesOfConsecutiveShares) {
   v1::Plan plan;
   plan.set_micro_batches(7);
   plan.set_shares(3);  // of 2, 2 and 3 micro-batches
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 3}, 1), 7u);
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 3}, 2), 5u);
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 3}, 3), 3u);
-  EXPECT_EQ(LaneMicroBatches(plan, {0, 2}, 2), 2u);
-  EXPECT_EQ(LaneMicroBatches(plan, {1, 1}, 2), 0u);
-  EXPECT_EQ(LaneMicroBatches(plan, {2, 3}, 8), 3u);
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 3}, 1), ElementsAre(7));
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 3}, 2), ElementsAre(2, 5));
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 3}, 3), ElementsAre(2, 3));
+  EXPECT_THAT(LaneMicroBatches(plan, {0, 2}, 2), ElementsAre(2));
+  EXPECT_THAT(LaneMicroBatches(plan, {1, 1}, 2), IsEmpty());
+  EXPECT_THAT(LaneMicroBatches(plan, {2, 3}, 8), ElementsAre(3));
 }
 
 TEST(WorkerMemoryTest, DataParallelKeepsOneMicroBatchOnEachLane) {
@@ -99,17 +102,17 @@ TEST(WorkerMemoryTest, APipelineStashesMoreInFront) {
   EXPECT_EQ(first.weights, 40u);
   EXPECT_EQ(first.gradients, 40u * (1 + 4 + 2));
   EXPECT_EQ(first.activations, (3u * 100 + 7) * 2);
-  EXPECT_EQ(first.messages, 2u * 3 * 16 * 2);      // sends activations, takes gradients
-  EXPECT_EQ(first.batches, (2u + 3) * 3 * 4 * 2);  // inputs
+  EXPECT_EQ(first.messages, (2u + 2 + 3) * 16 * 2);  // sends activations, takes gradients
+  EXPECT_EQ(first.batches, (2u + 3) * 3 * 4 * 2);    // inputs
 
   EXPECT_EQ(middle.weights, 0u);
   EXPECT_EQ(middle.gradients, 0u);
   EXPECT_EQ(middle.activations, (2u * 20 + 3) * 2);
-  EXPECT_EQ(middle.messages, (2u + 2 + 3) * 16 * 2 + 2u * 3 * 20 * 2);
+  EXPECT_EQ(middle.messages, (2u + 2 + 2) * 16 * 2 + (2u + 2 + 2) * 20 * 2);
   EXPECT_EQ(middle.batches, 0u);
 
   EXPECT_EQ(last.activations, (50u + 1 + 8) * 2);
-  EXPECT_EQ(last.messages, (2u + 1 + 3) * 20 * 2);
+  EXPECT_EQ(last.messages, (2u + 2 + 1) * 20 * 2);
   EXPECT_EQ(last.batches, (2u + 1) * 4 * 2);  // labels
 }
 
@@ -136,7 +139,11 @@ TEST(WorkerMemoryTest, SplitBackwardKeepsTheScratchOfEverySlotButWhereItRecomput
   spec.mutable_model()->add_block();
   spec.mutable_model()->add_block()->set_recompute(true);
   spec.mutable_model()->add_block();
-  EXPECT_EQ(MemoryOf(plan, spec, 0, 1)->activations, (slots * (120 + 7) + 3) * 2);
+  // What comes back from the block that recomputes is kept for the weights of the one in front.
+  EXPECT_EQ(MemoryOf(plan, spec, 0, 1)->activations, (slots * (120 + 7 + 16) + 3) * 2);
+  // Without a split both is made and used at once.
+  const v1::Plan whole = Pipeline(v1::ONE_F_ONE_B, {2, 1}, 2, SmallLayout());
+  EXPECT_EQ(MemoryOf(whole, spec, 0, 1)->activations, (2u * 120 + 10) * 2);
 }
 
 TEST(WorkerMemoryTest, EveryChunkHasItsOwnSlotsAndBoundaries) {
@@ -149,24 +156,58 @@ TEST(WorkerMemoryTest, EveryChunkHasItsOwnSlotsAndBoundaries) {
   EXPECT_EQ(memory.weights, 5u * 4);
   EXPECT_EQ(memory.activations, (slots[0] * 10 + slots[1] * 1000) * 2);
   // Sends b0 and b2, receives b1.
-  EXPECT_EQ(memory.messages, (6u * 4 + 6 * 12 + (2 + slots[1] + 3) * 8) * 2);
+  const uint64_t kept = std::max(slots[0], slots[1]);
+  EXPECT_EQ(memory.messages, (2 + 2 + kept) * (4 + 12 + 8) * 2);
   EXPECT_EQ(memory.batches, (2u + slots[0]) * 4 * 2);
 }
 
-TEST(WorkerMemoryTest, SkipConnectionsCountAtBothEndsButNotWithinAStage) {
+TEST(WorkerMemoryTest, SlotsAreOfTheLaneThatKeepsMostOfAChunk) {
+  const v1::ModelLayout layout = ChainLayout(1, {{1}, {1}, {1}, {1}});
+  PlanShape shape;
+  shape.ranks = 2;
+  shape.replicas = 1;
+  shape.schedule = v1::INTERLEAVED;
+  shape.stages = StagesOf({1, 1, 1, 1});
+  const auto slots = [&](uint32_t micro_batches, uint32_t shares, uint32_t lanes) {
+    const v1::JobSpec spec = JobOf(micro_batches, micro_batches, shares);
+    return LaneSlots(SpreadJob(shape, WorkersOf(2), spec, layout).value(), 0, lanes);
+  };
+  EXPECT_THAT(slots(3, 1, 1), ElementsAre(3, 3));
+  EXPECT_THAT(slots(6, 1, 1), ElementsAre(4, 2));
+  EXPECT_THAT(slots(9, 3, 2), ElementsAre(4, 3));
+}
+
+TEST(WorkerMemoryTest, SkipConnectionsCountAtBothEndsAndMakeSums) {
   v1::ModelLayout layout = SmallLayout();
   layout.mutable_block(2)->set_skip_from(0);
-  v1::Plan plan = Pipeline(v1::ONE_F_ONE_B, {1, 1, 1}, 3, layout);
+  const v1::Plan plan = Pipeline(v1::ONE_F_ONE_B, {1, 1, 1}, 3, layout);
   const v1::Plan without = Pipeline(v1::ONE_F_ONE_B, {1, 1, 1}, 3, SmallLayout());
   const auto more = [&](uint32_t worker) {
-    return MemoryOf(plan, SmallSpec(), worker, 1)->messages -
-           MemoryOf(without, SmallSpec(), worker, 1)->messages;
+    const WorkerMemory with_skip = MemoryOf(plan, SmallSpec(), worker, 1).value();
+    const WorkerMemory plain = MemoryOf(without, SmallSpec(), worker, 1).value();
+    return std::pair(with_skip.messages - plain.messages,
+                     with_skip.activations - plain.activations);
   };
-  EXPECT_EQ(more(0), 6u * 16 * 2);
-  EXPECT_EQ(more(1), 0u);
-  EXPECT_EQ(more(2), (2u + 1 + 3) * 16 * 2);
-  plan = SpreadJob({}, WorkersOf(1), SmallSpec(), layout).value();
-  EXPECT_EQ(MemoryOf(plan, SmallSpec(), 0, 1)->messages, 0u);
+  // The gradient of the output is a sum of two.
+  EXPECT_EQ(more(0), std::pair((2u + 2 + 3) * 16ul * 2, 3u * 16ul * 2));
+  EXPECT_EQ(more(1), std::pair(0ul, 0ul));
+  // The input, of 5 elements, is.
+  EXPECT_EQ(more(2), std::pair((2u + 2 + 1) * 16ul * 2, 20ul * 2));
+  // Nothing crosses within a stage.
+  const v1::Plan one = SpreadJob({}, WorkersOf(1), SmallSpec(), layout).value();
+  EXPECT_EQ(MemoryOf(one, SmallSpec(), 0, 1)->messages, 0u);
+}
+
+TEST(WorkerMemoryTest, ASkipBetweenTwoStagesOfOneWorkerIsHeldOnce) {
+  v1::ModelLayout layout =
+      ChainLayout(1, {{1, 1, 0, 10, 0}, {2, 0, 0, 0, 0}, {3, 4, 0, 1000, 0}, {5, 0, 0, 0, 0}});
+  const v1::Plan without = Pipeline(v1::INTERLEAVED, {1, 1, 1, 1}, 2, layout);
+  layout.mutable_block(2)->set_skip_from(0);
+  const v1::Plan plan = Pipeline(v1::INTERLEAVED, {1, 1, 1, 1}, 2, layout);
+  const std::vector<uint32_t> slots = LaneSlots(plan, 0, 1);
+  EXPECT_EQ(MemoryOf(plan, SmallSpec(), 0, 1)->messages,
+            MemoryOf(without, SmallSpec(), 0, 1)->messages +
+                2 * (2 + std::max(slots[0], slots[1])) * 4u * 2);
 }
 
 TEST(WorkerMemoryTest, TiedParametersAreHeldOnceButHaveGradientsForEachUse) {
