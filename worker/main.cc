@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/debugging/failure_signal_handler.h"
@@ -28,14 +29,16 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/agent_sink.h"
+#include "worker/data/batch_source.h"
 #include "worker/pipeline_server.h"
 #include "worker/rpc/grpc_parameter_link.h"
+#include "worker/rpc/served_batches.h"
 #include "worker/runtime/job_runner.h"
 #include "worker/runtime/speed_probe.h"
 
 // kHelp explains them.
 ABSL_FLAG(std::string, coordinator, "", "required");
-ABSL_FLAG(std::string, data_root, "", "required");
+ABSL_FLAG(std::string, data_root, "", "");
 ABSL_FLAG(uint32_t, threads, 0, "0: one for each core");
 ABSL_FLAG(std::string, backend, "cpu", "");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "");
@@ -54,7 +57,8 @@ constexpr char kHelp[] = R"(Trains jobs that the coordinator assigns to it.
   sangam-worker --coordinator=10.0.0.1:7070 --data_root=/usr/share/datasets
 
   --coordinator=HOST:PORT  where the coordinator answers; required
-  --data_root=DIR          the folder that jobs may read data from; required
+  --data_root=DIR          the folder that jobs may read data from; without it the worker takes
+                           only jobs whose data the coordinator serves
   --threads=N              compute threads of a job; default: one for each core
   --backend=NAME           what computes; default: cpu
   --listen=HOST:PORT       where other workers reach it; default: 127.0.0.1:0, a free port that only
@@ -87,6 +91,12 @@ WorkerOptions OptionsFromFlags() {
   options.memory_limit = absl::GetFlag(FLAGS_memory_limit);
   options.make_link = [](const v1::Plan& plan, uint32_t worker) {
     return GrpcParameterLink::Create(plan, worker, GrpcParameterLink::Options());
+  };
+  ServedBatches::Options feed;
+  feed.coordinator = absl::GetFlag(FLAGS_coordinator);
+  options.make_feed = [feed](const v1::Plan& plan, uint32_t worker, const BatchOptions& batches,
+                             BatchSequence sequence) {
+    return ServedBatches::Create(feed, plan, worker, batches, std::move(sequence));
   };
   return options;
 }
@@ -168,8 +178,8 @@ int main(int argc, char** argv) {
   absl::Status status = sangam::SetLogLevel(absl::GetFlag(FLAGS_log_level));
   if (rest.size() > 1) {
     status = absl::InvalidArgumentError(absl::StrCat("found \"", rest[1], "\", expected flags"));
-  } else if (absl::GetFlag(FLAGS_coordinator).empty() || absl::GetFlag(FLAGS_data_root).empty()) {
-    status = absl::InvalidArgumentError("--coordinator=HOST:PORT and --data_root=DIR are required");
+  } else if (absl::GetFlag(FLAGS_coordinator).empty()) {
+    status = absl::InvalidArgumentError("--coordinator=HOST:PORT is required");
   }
   if (!status.ok()) {
     std::fprintf(stderr, "sangam-worker: %s; see --help\n", std::string(status.message()).c_str());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -36,11 +37,15 @@ TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
 
 }  // namespace
 
-JobRunner::JobRunner(const WorkerOptions& options, DataRoot data_root)
-    : data_root_(std::move(data_root)), options_(OfTasks(options, &data_root_)) {}
+JobRunner::JobRunner(const WorkerOptions& options, std::optional<DataRoot> data_root)
+    : data_root_(std::move(data_root)),
+      options_(OfTasks(options, data_root_.has_value() ? &*data_root_ : nullptr)) {}
 
 absl::StatusOr<std::unique_ptr<JobRunner>> JobRunner::Create(const WorkerOptions& options) {
-  ASSIGN_OR_RETURN(DataRoot data_root, DataRoot::Create(options.data_root));
+  std::optional<DataRoot> data_root;
+  if (!options.data_root.empty()) {
+    ASSIGN_OR_RETURN(data_root, DataRoot::Create(options.data_root));
+  }
   // Better now than in the middle of the first job.
   RETURN_IF_ERROR(CreateBackend(options.backend).status());
   return std::unique_ptr<JobRunner>(new JobRunner(options, std::move(data_root)));

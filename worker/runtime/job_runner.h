@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +27,7 @@ struct WorkerOptions {
   // As plans call it.
   std::string name;
   uint64_t incarnation = 0;
-  // Folder that all data of jobs must lie in.
+  // Folder that all data of jobs must lie in; empty: only jobs whose data is served.
   std::string data_root;
   std::string backend = "cpu";
   // Compute threads of a job.
@@ -64,13 +65,13 @@ class JobRunner {
   // By job.
   using Assignments = std::map<uint64_t, v1::Assignment>;
 
-  JobRunner(const WorkerOptions& options, DataRoot data_root);
+  JobRunner(const WorkerOptions& options, std::optional<DataRoot> data_root);
   void Work(ReportSink* sink);
   // Stops the tasks that are not wanted any more, and waits for them.
   void LetGo(const Assignments& wanted);
   void TakeUp(const Assignments& wanted, ReportSink* sink);
 
-  const DataRoot data_root_;
+  const std::optional<DataRoot> data_root_;
   const TaskOptions options_;
   // Used by the thread alone.
   std::map<uint64_t, std::unique_ptr<JobTask>> tasks_;

@@ -26,7 +26,7 @@ struct TaskOptions {
   // The daemon, as plans call it.
   std::string name;
   uint64_t incarnation = 0;
-  const DataRoot* data_root = nullptr;  // borrowed; must not be nullptr
+  const DataRoot* data_root = nullptr;  // borrowed; nullptr: see PrepareOptions
   std::string backend = "cpu";
   // Compute threads of a job.
   uint32_t threads = 1;

@@ -72,6 +72,12 @@ absl::Status OpenData(const PrepareOptions& options, PreparedJob* job) {
   if (job->spec.data().served() || !(job->wants_inputs() || job->wants_labels())) {
     return absl::OkStatus();
   }
+  if (options.data_root == nullptr) {
+    return absl::FailedPreconditionError(
+        "data: this worker was started without --data_root, so it can only take jobs whose data "
+        "the "
+        "coordinator serves (data.served)");
+  }
   JobDataOptions data;
   data.root = options.data_root;
   data.cancelled = options.cancelled;

@@ -55,7 +55,8 @@ struct PreparedJob {
 };
 
 struct PrepareOptions {
-  const DataRoot* data_root = nullptr;  // borrowed; must not be nullptr
+  // Borrowed; nullptr: the worker has none, and can take only jobs whose data is served.
+  const DataRoot* data_root = nullptr;
   std::string backend = "cpu";
   uint32_t threads = 1;
   // Memory that the job may use, in bytes; 0: as much as there is.

@@ -119,6 +119,8 @@ TEST_F(PreparedJobTest, AStageHoldsItsOwnBlocksOnly) {
 }
 
 TEST_F(PreparedJobTest, ServedDataIsNotOpened) {
+  options_.data_root = nullptr;
+  ExpectRefused(absl::StatusCode::kFailedPrecondition, "without --data_root");
   assignment_.mutable_spec()->mutable_data()->set_served(true);
   assignment_.mutable_spec()->mutable_data()->mutable_idx()->set_train_images("nowhere");
   const auto job = Prepare(0);
