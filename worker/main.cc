@@ -1,5 +1,6 @@
 // The worker daemon: `sangam-worker --help`.
 
+#include <grpc/grpc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -186,6 +187,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   sangam::RouteGrpcLog();
+  // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
+  // when a large tensor does not fit into the connection.
+  grpc_init();
   status = sangam::Serve(sangam::OptionsFromFlags());
   if (status.ok()) return 0;
   std::fprintf(stderr, "sangam-worker: %s\n", status.ToString().c_str());

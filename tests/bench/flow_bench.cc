@@ -12,6 +12,7 @@
 //      their way; each is dropped and answered with a short one.
 //
 // GB/s count the tensors' bytes. Prints medians, least and most; asserts nothing.
+#include <grpc/grpc.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -310,6 +311,8 @@ uint64_t Argument(int argc, char** argv, int index, uint64_t otherwise) {
 
 int Main(int argc, char** argv) {
   SANGAM_CHECK(SetLogLevel("warning").ok());
+  // For good: the end of the last object of gRPC can wait 10 s for a poller of its own.
+  grpc_init();
   const uint64_t pairs = Argument(argc, argv, 1, 9);
   const uint64_t mebibytes = Argument(argc, argv, 2, 256);
   std::printf("sangam %s, %u threads; median [least .. most]\n", kVersion,

@@ -1,5 +1,6 @@
 #include "worker/rpc/grpc_pipeline_link.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
@@ -81,6 +82,9 @@ class Failure {
 class GrpcPipelineLinkTest : public ::testing::Test {
  protected:
   GrpcPipelineLinkTest() {
+    // For good: the end of the last object of gRPC can wait 10 s for a poller of its own.
+    static const bool kept_alive = (grpc_init(), true);
+    EXPECT_TRUE(kept_alive);
     server_options_.link.backoff = {absl::Milliseconds(2), absl::Milliseconds(20)};
     server_options_.service.check_interval = absl::Milliseconds(20);
   }
@@ -268,6 +272,20 @@ TEST_F(GrpcPipelineLinkTest, WorkerThatDiesIsNamedWithinTheDeadline) {
   EXPECT_THAT(std::string(behind.message()), AllOf(HasSubstr(name), HasSubstr("no stream open")));
   EXPECT_EQ(failures_[0].Wait(), front);
   EXPECT_EQ(failures_[2].Wait(), behind);
+}
+
+TEST_F(GrpcPipelineLinkTest, WorkerThatNeverComesIsMissedOnlyWhenItIsNeeded) {
+  server_options_.link.connect_deadline = absl::Milliseconds(100);
+  StartServers(FlowPlan{});
+  MakeLink(1);
+  Start(1);
+  absl::SleepFor(absl::Milliseconds(300));
+  EXPECT_FALSE(failures_[1].heard());
+  const absl::Status status = links_[1]->Receive(0, kFirst, {1, 10}, kWait).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr(absl::StrCat("worker w-0 (", flow_.addresses[0], "): it has had no stream")));
 }
 
 TEST_F(GrpcPipelineLinkTest, StopWakesWaitersAndCloseEndsInOrder) {
