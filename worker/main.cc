@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/debugging/failure_signal_handler.h"
@@ -30,7 +29,6 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/agent_sink.h"
-#include "worker/data/batch_source.h"
 #include "worker/pipeline_server.h"
 #include "worker/rpc/grpc_parameter_link.h"
 #include "worker/rpc/served_batches.h"
@@ -95,10 +93,7 @@ WorkerOptions OptionsFromFlags() {
   };
   ServedBatches::Options feed;
   feed.coordinator = absl::GetFlag(FLAGS_coordinator);
-  options.make_feed = [feed](const v1::Plan& plan, uint32_t worker, const BatchOptions& batches,
-                             BatchSequence sequence) {
-    return ServedBatches::Create(feed, plan, worker, batches, std::move(sequence));
-  };
+  options.make_feed = ServedBatches::Factory(feed);
   return options;
 }
 

@@ -97,6 +97,13 @@ void ServedBatches::Start(FeedConnection::Options options) {
   asker_ = std::thread([this] { AskAhead(); });
 }
 
+BatchFeedFactory ServedBatches::Factory(const Options& options) {
+  return [options](const v1::Plan& plan, uint32_t worker, const BatchOptions& batches,
+                   BatchSequence sequence) {
+    return Create(options, plan, worker, batches, std::move(sequence));
+  };
+}
+
 ServedBatches::~ServedBatches() {
   // In order when all is answered, so that the coordinator has nothing to wonder about.
   const bool idle = !buffers_->stopped() && !buffers_->filling();

@@ -18,6 +18,7 @@
 #include "worker/data/batch_source.h"
 #include "worker/rpc/batch_assembly.h"
 #include "worker/rpc/feed_connection.h"
+#include "worker/runtime/batch_feed.h"
 
 namespace sangam {
 
@@ -43,6 +44,8 @@ class ServedBatches final : public BatchSource, private FeedOwner {
                                                              const v1::Plan& plan, uint32_t worker,
                                                              const BatchOptions& batches,
                                                              BatchSequence sequence);
+  // The same, as a factory.
+  static BatchFeedFactory Factory(const Options& options);
   ~ServedBatches() override;
 
   // BatchSource. Errors of Take: also the coordinator's (proto/data_service.proto), and Unavailable
