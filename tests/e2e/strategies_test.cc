@@ -141,13 +141,13 @@ class StrategiesTest : public ::testing::TestWithParam<std::tuple<Model, int>> {
 };
 
 TEST_P(StrategiesTest, DataParallelAndHybrid) {
-  ExpectOneResult({{2, "DATA_PARALLEL"},
-                   {3, "DATA_PARALLEL"},
+  ExpectOneResult({{2, "DATA_PARALLEL", ""},
+                   {3, "DATA_PARALLEL", ""},
                    {2, "DATA_PARALLEL", "", 0, /*served=*/true},
                    {4, "HYBRID", "ONE_F_ONE_B", 2},
                    {4, "HYBRID", "ZERO_BUBBLE", 2, /*served=*/true},
                    {4, "HYBRID", "INTERLEAVED", 2, false, /*threads=*/2},
-                   {3, "AUTO"}});
+                   {3, "AUTO", ""}});
 }
 
 TEST_P(StrategiesTest, PipelineOfTwo) {
