@@ -128,7 +128,8 @@ v1::StrategyForecast Hybrid(const ForecastJob& job) {
   Spread spread{v1::HYBRID, 2, 2, ChunksFor(job.spec.pipeline())};
   const absl::StatusOr<std::optional<uint32_t>> fixed = FixedRanks(job.spec.pipeline());
   if (!fixed.ok()) return CannotRun(job, spread, fixed.status());
-  if (job.spec.batch().shares() < 2) {
+  // Who asks for it gets it, with idle workers, as with DATA_PARALLEL and more workers than shares.
+  if (job.spec.batch().shares() < 2 && job.spec.strategy() != v1::HYBRID) {
     return CannotRun(
         job, spread,
         absl::InvalidArgumentError(absl::StrCat("batch.shares: found ", job.spec.batch().shares(),

@@ -16,7 +16,8 @@ namespace sangam {
 //
 // DATA_PARALLEL: one worker for each share, at most. MODEL_PARALLEL: one pipeline, of
 // pipeline.workers or of as many workers and blocks as there are. HYBRID: at least two pipelines,
-// of pipeline.workers or of whatever number of ranks is fastest among those that fit.
+// of pipeline.workers or of whatever number of ranks is fastest among those that fit; one when the
+// job has a single share and asks for HYBRID all the same.
 //
 // AUTO takes the least predicted time among those that fit; at equal times the first in the order
 // above. Any other strategy is taken when it fits, and else none.

@@ -170,6 +170,10 @@ TEST(ForecastTest, PipelinesNeedTwoWorkersAndHybridsTwoShares) {
   report = MakeForecasts(JobOf(8, 8, 1, v1::AUTO), Layout(4), ClusterOf(4), {});
   EXPECT_EQ(report.forecast(2).obstacle(),
             "batch.shares: found 1, expected at least 2: one for each pipeline");
+  report = MakeForecasts(JobOf(8, 8, 1, v1::HYBRID), Layout(4), ClusterOf(4), {});
+  EXPECT_EQ(Chosen(report), v1::HYBRID);
+  EXPECT_EQ(report.forecast(2).replicas(), 1);
+  EXPECT_EQ(report.forecast(2).idle_workers(), 2);
   report = MakeForecasts(JobOf(8, 8, 4, v1::MODEL_PARALLEL), Layout(1), ClusterOf(4), {});
   EXPECT_EQ(report.forecast(1).obstacle(),
             "found 1 block, expected at least 2 for 2 workers with 1 stage on each");
