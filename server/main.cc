@@ -35,6 +35,7 @@ ABSL_FLAG(uint64_t, memory_limit, 0, "bytes; 0: no limit");
 ABSL_FLAG(std::string, data_root, "", "empty: no data is served");
 ABSL_FLAG(absl::Duration, lease, absl::Seconds(5), "");
 ABSL_FLAG(uint32_t, keep_finished_jobs, 4, "");
+ABSL_FLAG(double, link_gbps, 10, "");
 ABSL_FLAG(std::string, log_level, "info", "");
 ABSL_FLAG(std::string, ready_file, "", "");
 ABSL_FLAG(absl::Duration, start_deadline, absl::Seconds(30), "");
@@ -60,6 +61,8 @@ constexpr char kHelp[] = R"(Holds the weights of jobs, merges their gradients, a
                            default: there is none, and such jobs fail
   --lease=TIME             coordinator: how long a daemon may be silent; default: 5s
   --keep_finished_jobs=N   coordinator: jobs whose weights can still be exported; default: 4
+  --link_gbps=N            coordinator: speed of the daemons' links in Gbit/s, for the planner's
+                           predictions; default: 10
   --log_level=LEVEL        debug, info, warning or error; default: info
   --ready_file=PATH        written with HOST:PORT once it serves
   --start_deadline=TIME    how long the coordinator may be out of reach at the start; default: 30s
@@ -111,6 +114,12 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
         "--lease: found ", absl::FormatDuration(options.control.lease), ", expected 100ms to 1h"));
   }
   options.control.keep_finished_jobs = absl::GetFlag(FLAGS_keep_finished_jobs);
+  const double link_gbps = absl::GetFlag(FLAGS_link_gbps);
+  if (!(link_gbps >= 0.001 && link_gbps <= 100000)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--link_gbps: found ", link_gbps, ", expected 0.001 to 100000"));
+  }
+  options.control.link_bytes_per_second = link_gbps * 1e9 / 8;
   return options;
 }
 

@@ -268,7 +268,7 @@ class Perceptron {
     }
     v1::LossSpec loss;
     loss.mutable_softmax_cross_entropy();
-    loss_ = ValueOf(Loss::Create(loss));
+    loss_ = ValueOf(Loss::Create(loss, /*terms_per_sample=*/1));
     labels_.assign(static_cast<size_t>(rows), 3);
     output_gradient_ = std::make_unique<DeviceMatrix>(backend, rows, widths.back());
   }

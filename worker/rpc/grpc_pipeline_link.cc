@@ -27,6 +27,9 @@
 namespace sangam {
 namespace {
 
+// From the moment when both sides have nothing more to say until the streams are over.
+constexpr absl::Duration kGoodbye = absl::Seconds(5);
+
 // Longer than any call takes to end once it was cancelled.
 constexpr absl::Duration kCancelDeadline = absl::Minutes(1);
 
@@ -118,7 +121,8 @@ absl::Status GrpcPipelineLink::CloseStreams(absl::Duration deadline) {
   in_time = (!started_ || exchange_->AwaitStreamsOver(until)) && in_time;
   const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
       "other workers did not end their streams within ", absl::FormatDuration(deadline)));
-  if (!activities_.WaitForNone(std::max(until - now(), absl::ZeroDuration()))) {
+  const absl::Duration goodbye = std::min(until - now(), kGoodbye);
+  if (!activities_.WaitForNone(std::max(goodbye, absl::ZeroDuration()))) {
     in_time = false;
     for (const auto& connection : connections_) connection->End(late);
     // The queue may not be shut down before; a cancelled call that does not end is a bug.

@@ -53,8 +53,10 @@ class PipelineLink {
   // Wakes everyone who waits, now or later, with Cancelled.
   virtual void Stop() = 0;
 
-  // Ends the streams in order, at most for `deadline`; no callback is under way or will come then.
-  // Called by the destructor with a deadline of 0 when it has not been called.
+  // Ends the streams in order: waits at most for `deadline` until the neighbours have taken all
+  // that was sent, and until those in front, which may still have much to compute, say that they
+  // are done; Stop ends the wait. No callback is under way or will come after it. Called by the
+  // destructor with a deadline of 0 when it has not been called.
   virtual absl::Status Close(absl::Duration deadline) = 0;
 };
 

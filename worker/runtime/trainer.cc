@@ -184,9 +184,13 @@ absl::Status Trainer::Run(const ParameterLinkFactory& make_link) {
 }
 
 void Trainer::CloseLinks(bool in_order, ParameterLink* link) {
-  const absl::Duration deadline = in_order ? options_.close_deadline : absl::ZeroDuration();
-  absl::Status closed = link->Close(deadline);
-  if (job_->pipeline != nullptr) closed.Update(job_->pipeline->Close(deadline));
+  // Neighbours first: they may be far from the end of their work, and until then they need the
+  // streams between us.
+  absl::Status closed;
+  if (job_->pipeline != nullptr) {
+    closed = job_->pipeline->Close(in_order ? options_.stall_limit : absl::ZeroDuration());
+  }
+  closed.Update(link->Close(in_order ? options_.close_deadline : absl::ZeroDuration()));
   if (!in_order || closed.ok()) return;
   // All weights have come: a peer that is slow to say goodbye changes nothing.
   LogWarning("link did not end in order", "job=%d generation=%d status=%s", job_->plan.job(),

@@ -35,6 +35,7 @@ class CountingBackend : public Backend {
   absl::Status DoUpload(const float*, Matrix) override { return Count(); }
   absl::Status DoDownload(ConstMatrix, float*) override { return Count(); }
   absl::Status DoFill(float, Matrix) override { return Count(); }
+  absl::Status DoCopy(ConstMatrix, Matrix) override { return Count(); }
   absl::Status DoGemm(const GemmArguments&) override { return Count(); }
   absl::Status DoSumRows(ConstMatrix, bool, Matrix) override { return Count(); }
   absl::Status DoActivate(Activation, ConstMatrix, Matrix) override { return Count(); }
@@ -126,6 +127,13 @@ TEST_F(BackendTest, ViewsMustBeValid) {
   ExpectNothingToDo(backend_.Fill(1, {nullptr, 0, 3}));
   ExpectNothingToDo(backend_.Upload(nullptr, {nullptr, 0, 3}));
   ExpectPassed(backend_.Fill(1, At(0, 2, 3)));
+}
+
+TEST_F(BackendTest, CopyTakesAnotherMatrixOfTheSameShape) {
+  ExpectPassed(backend_.Copy(At(0, 2, 3), At(6, 2, 3)));
+  ExpectNothingToDo(backend_.Copy(At(0, 0, 3), At(6, 0, 3)));
+  ExpectRefused(backend_.Copy(At(0, 3, 2), At(6, 2, 3)), "in is [3, 2], expected [2, 3]");
+  ExpectRefused(backend_.Copy(At(0, 2, 3), At(5, 2, 3)), "in overlaps the matrix that is written");
 }
 
 TEST_F(BackendTest, GemmChecksShapes) {

@@ -32,6 +32,7 @@ class SizeBackend : public Backend {
   absl::Status DoUpload(const float*, Matrix) override { return None(); }
   absl::Status DoDownload(ConstMatrix, float*) override { return None(); }
   absl::Status DoFill(float, Matrix) override { return None(); }
+  absl::Status DoCopy(ConstMatrix, Matrix) override { return None(); }
   absl::Status DoGemm(const GemmArguments&) override { return None(); }
   absl::Status DoSumRows(ConstMatrix, bool, Matrix) override { return None(); }
   absl::Status DoActivate(Activation, ConstMatrix, Matrix) override { return None(); }

@@ -50,6 +50,15 @@ void FillWritesEveryElement(Backend* backend) {
   EXPECT_THAT(matrix.Read(), Each(2.5f));
 }
 
+void CopyIsExact(Backend* backend) {
+  const std::vector<float> values = RandomFloats(37 * 5, 3);
+  const DeviceMatrix in(backend, 37, 5, values);
+  const DeviceMatrix out(backend, 37, 5, std::vector<float>(values.size(), 9.0f));
+  ASSERT_TRUE(backend->Copy(in.view(), out.view()).ok());
+  EXPECT_EQ(out.Read(), values);
+  EXPECT_EQ(in.Read(), values);
+}
+
 void HostMemoryNeedsNoUpload(Backend* backend) {
   if (!backend->uses_host_memory()) return;
   std::vector<float> host = RandomFloats(6, 1);
@@ -67,6 +76,7 @@ std::vector<OpCase> MemoryCases() {
       {"TooMuchMemoryIsAnError", TooMuchMemoryIsAnError},
       {"UploadAndDownloadAreExact", UploadAndDownloadAreExact},
       {"FillWritesEveryElement", FillWritesEveryElement},
+      {"CopyIsExact", CopyIsExact},
       {"HostMemoryNeedsNoUpload", HostMemoryNeedsNoUpload},
   };
 }
