@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/version.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
@@ -31,7 +32,9 @@ TEST(RegistrationTest, AnotherProtocolVersionIsRefusedWithBothVersions) {
   request.set_protocol_version(kProtocolVersion + 1);
   const absl::Status status = CheckRegistration(request);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("speaks 2, the coordinator 1"), absl::string_view::npos)
+  EXPECT_NE(status.message().find(absl::StrCat("speaks ", kProtocolVersion + 1,
+                                               ", the coordinator ", kProtocolVersion)),
+            absl::string_view::npos)
       << status;
 }
 
