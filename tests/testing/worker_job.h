@@ -21,7 +21,7 @@ struct WorkerJob {
   uint32_t chunks = 1;  // stages on each of them
   v1::Schedule schedule = v1::ONE_F_ONE_B;
   uint32_t credits = 2;
-  uint32_t lanes = 0;  // of each worker of a pipeline
+  uint32_t lanes = 0;           // of each worker of a pipeline
   uint32_t train_samples = 70;  // the last of four batches has 10
   uint32_t test_samples = 23;
   uint32_t epochs = 2;
