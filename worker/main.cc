@@ -126,7 +126,11 @@ NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& 
 
 // Works until a signal comes or the agent cannot go on.
 absl::Status Serve(WorkerOptions options) {
+  // Before gRPC has threads, which would take the signals.
   ShutdownSignal signal;
+  // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
+  // when a large tensor does not fit into the connection.
+  grpc_init();
   ASSIGN_OR_RETURN(const std::unique_ptr<PipelineServer> server,
                    PipelineServer::Start(ListenOptions()));
   options.make_pipeline_link = server->Factory();
@@ -182,9 +186,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   sangam::RouteGrpcLog();
-  // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
-  // when a large tensor does not fit into the connection.
-  grpc_init();
   status = sangam::Serve(sangam::OptionsFromFlags());
   if (status.ok()) return 0;
   std::fprintf(stderr, "sangam-worker: %s\n", status.ToString().c_str());

@@ -90,7 +90,7 @@ TEST_F(BadInputTest, JobFilesAreRefusedWithTheField) {
               AllOf(HasSubstr("refused.textproto:2:"), HasSubstr("sede")));
   EXPECT_THAT(Refused("name: \"x\nseed: 7\n"), HasSubstr("refused.textproto:1:"));
   EXPECT_THAT(Refused(With("layer { flatten {} } ", "")),
-              AllOf(HasSubstr("model.block[0].layer[0].linear"), HasSubstr("[28,28]")));
+              AllOf(HasSubstr("loss.softmax_cross_entropy"), HasSubstr("[28,10]")));
   EXPECT_THAT(Refused(With("shares: 8", "shares: 9")), HasSubstr("batch.shares: found 9"));
   EXPECT_THAT(Refused(With("learning_rate: 0.05", "learning_rate: nan")),
               HasSubstr("optimizer.learning_rate: found nan"));
