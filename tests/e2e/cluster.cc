@@ -60,11 +60,12 @@ void Cluster::Start(const std::string& name, std::vector<std::string> argv, std:
   *ready = std::string(absl::StripTrailingAsciiWhitespace(*content));
 }
 
-void Cluster::StartCoordinator(const std::string& role) {
-  Start("coordinator",
-        {ServerBinary(), "--listen=127.0.0.1:0", absl::StrCat("--role=", role),
-         absl::StrCat("--lease=", options_.lease), "--name=coordinator"},
-        &address_);
+void Cluster::StartCoordinator(const std::string& role, const std::vector<std::string>& flags) {
+  std::vector<std::string> argv = {ServerBinary(), "--listen=127.0.0.1:0",
+                                   absl::StrCat("--role=", role),
+                                   absl::StrCat("--lease=", options_.lease), "--name=coordinator"};
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  Start("coordinator", argv, &address_);
 }
 
 void Cluster::StartServer(const std::string& name) {
@@ -77,8 +78,10 @@ void Cluster::StartServer(const std::string& name) {
 
 void Cluster::StartWorker(const std::string& name, const std::vector<std::string>& flags) {
   std::vector<std::string> argv = {WorkerBinary(), absl::StrCat("--coordinator=", address_),
-                                   absl::StrCat("--name=", name),
-                                   absl::StrCat("--data_root=", options_.data_root), "--threads=1"};
+                                   absl::StrCat("--name=", name), "--threads=1"};
+  if (!options_.data_root.empty()) {
+    argv.push_back(absl::StrCat("--data_root=", options_.data_root));
+  }
   argv.insert(argv.end(), flags.begin(), flags.end());
   std::string ignored;
   Start(name, argv, &ignored);

@@ -41,13 +41,13 @@ class Cluster {
  public:
   struct Options {
     std::string folder;     // for logs and ready files; exists
-    std::string data_root;  // of every worker
+    std::string data_root;  // of every worker; empty: none
     std::string lease = "2s";
   };
   explicit Cluster(Options options) : options_(std::move(options)) {}
 
   // Starts the coordinator; with `role` "all" it is a server too.
-  void StartCoordinator(const std::string& role);
+  void StartCoordinator(const std::string& role, const std::vector<std::string>& flags = {});
   // More daemons, which know the coordinator.
   void StartServer(const std::string& name);
   void StartWorker(const std::string& name, const std::vector<std::string>& flags = {});

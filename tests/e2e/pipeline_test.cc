@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -51,8 +52,8 @@ class PipelineTest : public ::testing::Test {
     folder_ = FreshFolder(::testing::UnitTest::GetInstance()->current_test_info()->name());
     const std::string data = FreshFolder("pipeline-data");
     WriteTestData(data, 200, 70);
-    cluster_ = std::make_unique<Cluster>(Cluster::Options{folder_, data, "2s"});
-    cluster_->StartCoordinator("all");
+    cluster_ = std::make_unique<Cluster>(Cluster::Options{folder_, worker_data_ ? data : "", "2s"});
+    cluster_->StartCoordinator("all", {absl::StrCat("--data_root=", data)});
   }
 
   void StartWorkers(int count, const std::vector<std::string>& flags = {}) {
@@ -75,6 +76,7 @@ class PipelineTest : public ::testing::Test {
     return submitted.output;
   }
 
+  bool worker_data_ = true;
   std::string folder_;
   std::unique_ptr<Cluster> cluster_;
 };
@@ -148,6 +150,31 @@ TEST_F(PipelineTest, TraceShowsEveryWorkersActivities) {
   EXPECT_THAT(*text, AllOf(HasSubstr("weight"), HasSubstr("w1"), HasSubstr("w3")));
   const Finished described = cluster_->Client({"describe", "traced"}, kCommandDeadline);
   EXPECT_THAT(described.output, HasSubstr("bubble"));
+}
+
+class ServedDataTest : public PipelineTest {
+ protected:
+  ServedDataTest() { worker_data_ = false; }
+};
+
+TEST_F(ServedDataTest, OnlyTheCoordinatorNeedsTheDataSet) {
+  StartWorkers(3);
+  const std::string three = "strategy: MODEL_PARALLEL resources { workers: 3 }";
+  const std::string local = Job("local", 32, 2, three);
+  const std::string served =
+      absl::StrReplaceAll(Job("served", 32, 2, three), {{"data { idx", "data { served: true idx"}});
+  cluster_->Submit(local);
+  const Finished watched = cluster_->Client({"watch", "local"}, kCommandDeadline);
+  EXPECT_EQ(watched.exit_code, 1) << watched.output;
+  EXPECT_THAT(watched.output, HasSubstr("without --data_root"));
+  cluster_->Submit(served);
+  ExpectSucceeds("served");
+  // A file that is not there is the coordinator's to report.
+  cluster_->Submit(absl::StrReplaceAll(
+      served, {{"\"train-images\"", "\"nowhere\""}, {"\"served\"", "\"missing\""}}));
+  const Finished missing = cluster_->Client({"watch", "missing"}, kCommandDeadline);
+  EXPECT_EQ(missing.exit_code, 1) << missing.output;
+  EXPECT_THAT(missing.output, AllOf(HasSubstr("data.idx.train_images"), HasSubstr("nowhere")));
 }
 
 // Each stage in turn, at points of time that differ from run to run.
