@@ -133,8 +133,11 @@ std::string StrategyText(const v1::StrategyForecast& forecast) {
   absl::StrAppend(&text, Fact("data", forecast.data()), Fact("purpose", forecast.purpose()),
                   Fact("method", forecast.method()), Fact("scaling", forecast.scaling()));
   if (forecast.memory_bytes() > 0) {
-    absl::StrAppend(&text, Fact("memory", absl::StrCat(HumanBytes(forecast.memory_bytes()), " of ",
-                                                       HumanBytes(forecast.memory_limit_bytes()),
+    // 0 is no limit.
+    const uint64_t limit = forecast.memory_limit_bytes();
+    absl::StrAppend(&text, Fact("memory", absl::StrCat(HumanBytes(forecast.memory_bytes()),
+                                                       limit == 0 ? "" : " of ",
+                                                       limit == 0 ? "" : HumanBytes(limit),
                                                        " on the worker that needs most")));
   }
   if (forecast.parameter_wire_bytes() > 0) {
