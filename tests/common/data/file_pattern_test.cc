@@ -1,5 +1,7 @@
 #include "common/data/file_pattern.h"
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <filesystem>
 #include <string>
@@ -119,8 +121,18 @@ TEST_F(FilePatternTest, CountsWhatMatchesInAllFoldersTogether) {
                 "data path \"loop*/loop*/a.txt\": found more matches than the 65536");
 }
 
-TEST_F(FilePatternTest, AFolderThatCannotBeListedIsNotWorthAnotherTry) {
-  ExpectRefused("a.txt/*", absl::StatusCode::kNotFound, "a.txt");
+TEST_F(FilePatternTest, AFolderThatCannotBeListedIsNoLostLink) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const DataRoot root = Root();
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = FindFiles(root, "b1/*", nullptr).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("data path \"b1\" below data_root"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot list the folder: Too many open"));
 }
 
 TEST_F(FilePatternTest, FollowsLinksThatStayInside) {

@@ -148,6 +148,7 @@ TEST_F(CoordinatorTest, WhatASmallSpecificationStandsForIsBounded) {
   v1::JobSpec* spec = request.mutable_spec();
   spec->clear_model();
   spec->mutable_loss()->mutable_token_cross_entropy();
+  spec->clear_data();
   spec->mutable_data()->mutable_text()->add_train("a.txt");
   spec->mutable_evaluation()->set_off(true);
   v1::ModelSpec* model = spec->mutable_model();
