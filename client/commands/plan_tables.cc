@@ -84,11 +84,15 @@ std::string LayoutText(const v1::StrategyForecast& forecast) {
   if (forecast.ranks() <= 1) {
     text = absl::StrCat(Plural(forecast.replicas(), "worker"), ", each with the whole model");
   } else {
-    text = absl::StrCat(
-        Plural(forecast.replicas(), "pipeline"), " of ", Plural(forecast.ranks(), "worker"), ", ",
-        Plural(std::max(1u, forecast.chunks()), "stage"), " on each, ",
-        ScheduleName(forecast.schedule()), ", ", Plural(forecast.credits(), "credit"), ", ",
-        Plural(forecast.lanes(), "lane"));
+    text = absl::StrCat(Plural(forecast.replicas(), "pipeline"), " of ",
+                        Plural(forecast.ranks(), "worker"), ", ",
+                        Plural(std::max(1u, forecast.chunks()), "stage"), " on each, ",
+                        ScheduleName(forecast.schedule()));
+    // Of a pipeline that could not be planned there are none.
+    if (forecast.lanes() > 0) {
+      absl::StrAppend(&text, ", ", Plural(forecast.credits(), "credit"), ", ",
+                      Plural(forecast.lanes(), "lane"));
+    }
   }
   if (forecast.idle_workers() > 0) {
     absl::StrAppend(&text, "; ", Plural(forecast.idle_workers(), "worker"), " idle");
@@ -110,7 +114,8 @@ std::string Comparison(const v1::PlanReport& report) {
     rows.push_back({StrategyName(forecast.strategy()), workers == 0 ? "-" : absl::StrCat(workers),
                     BytesOrDash(forecast.memory_bytes()),
                     BytesOrDash(forecast.memory_limit_bytes()), BytesOrDash(wire),
-                    HumanSeconds(forecast.step_seconds()), PercentText(forecast.bubble()),
+                    HumanSeconds(forecast.step_seconds()),
+                    forecast.step_seconds() > 0 ? PercentText(forecast.bubble()) : "-",
                     IsChosen(report, i) ? "chosen"
                     : forecast.fits()   ? "fits"
                                         : "does not fit"});
@@ -133,8 +138,11 @@ std::string StrategyText(const v1::StrategyForecast& forecast) {
   absl::StrAppend(&text, Fact("data", forecast.data()), Fact("purpose", forecast.purpose()),
                   Fact("method", forecast.method()), Fact("scaling", forecast.scaling()));
   if (forecast.memory_bytes() > 0) {
-    absl::StrAppend(&text, Fact("memory", absl::StrCat(HumanBytes(forecast.memory_bytes()), " of ",
-                                                       HumanBytes(forecast.memory_limit_bytes()),
+    // 0 is no limit.
+    const uint64_t limit = forecast.memory_limit_bytes();
+    absl::StrAppend(&text, Fact("memory", absl::StrCat(HumanBytes(forecast.memory_bytes()),
+                                                       limit == 0 ? "" : " of ",
+                                                       limit == 0 ? "" : HumanBytes(limit),
                                                        " on the worker that needs most")));
   }
   if (forecast.parameter_wire_bytes() > 0) {

@@ -31,19 +31,19 @@ std::unique_ptr<char, FreeDelete> RealPath(const std::string& path) {
   return std::unique_ptr<char, FreeDelete>(realpath(path.c_str(), nullptr));
 }
 
-absl::Status PathError(int error, const std::string& message) {
-  const std::string text = absl::StrCat(message, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
-  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
-  return absl::InvalidArgumentError(text);
-}
-
 bool LeadsUp(const std::filesystem::path& relative) {
   const std::filesystem::path normal = relative.lexically_normal();
   return !normal.empty() && *normal.begin() == "..";
 }
 
 }  // namespace
+
+absl::Status PathError(int error, absl::string_view message) {
+  const std::string text = absl::StrCat(message, ": ", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
+  return absl::InvalidArgumentError(text);
+}
 
 absl::StatusOr<DataRoot> DataRoot::Create(const std::string& folder) {
   const auto real = RealPath(folder);

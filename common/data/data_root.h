@@ -10,6 +10,9 @@
 
 namespace sangam {
 
+// Why a path cannot be used, from errno: NotFound, PermissionDenied, or else InvalidArgument.
+absl::Status PathError(int error, absl::string_view message);
+
 // The folder that jobs may read data from. A job is another person's text: what it names must lie
 // below the folder, also after symbolic links are followed. Immutable, so it may be shared.
 class DataRoot {

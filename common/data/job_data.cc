@@ -81,10 +81,11 @@ absl::StatusOr<NamedFile> FindFile(const DataRoot& root, const std::string& path
 }
 
 // All that match, each once, in the order of their names.
-absl::StatusOr<std::vector<NamedFile>> FindAll(const DataRoot& root, const NamedSet& set) {
+absl::StatusOr<std::vector<NamedFile>> FindAll(const JobDataOptions& options, const NamedSet& set) {
   std::vector<NamedFile> files;
   for (int p = 0; p < set.patterns->size(); ++p) {
-    ASSIGN_OR_RETURN(std::vector<NamedFile> found, FindFiles(root, set.patterns->Get(p)), "%s[%d]",
+    ASSIGN_OR_RETURN(std::vector<NamedFile> found,
+                     FindFiles(*options.root, set.patterns->Get(p), options.cancelled), "%s[%d]",
                      set.field, p);
     for (NamedFile& file : found) files.push_back(std::move(file));
   }
@@ -103,10 +104,14 @@ uint64_t Product(const Sizes& sizes) {
   return product;
 }
 
-// Rows of the table that the samples enter; 0: they enter another layer.
+// Rows of the table that the samples enter; 0: they enter another layer. In front of it there is
+// nothing that changes them.
 uint64_t Vocabulary(const v1::ModelSpec& model) {
-  if (model.block_size() == 0 || model.block(0).layer_size() == 0) return 0;
-  return model.block(0).layer(0).embedding().vocabulary();
+  if (model.block_size() == 0) return 0;
+  for (const v1::LayerSpec& layer : model.block(0).layer()) {
+    if (layer.has_embedding()) return layer.embedding().vocabulary();
+  }
+  return 0;
 }
 
 absl::Status CheckLabels(const NamedSet& set, const Dataset& data, const v1::ModelSpec& model,
@@ -171,7 +176,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSequence(const NamedSet& set, uint6
     return absl::InvalidArgumentError(
         absl::StrCat(set.field, ": found nothing, expected at least one pattern"));
   }
-  ASSIGN_OR_RETURN(sequence.files, FindAll(*options.root, set));
+  ASSIGN_OR_RETURN(sequence.files, FindAll(options, set));
   sequence.format = set.format;
   sequence.positions = positions;
   sequence.max_memory_bytes = max_memory_bytes;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -31,6 +32,25 @@ constexpr size_t kReadBytes = size_t{1024} * 1024;
 
 uint32_t LittleEndian32(const uint8_t* bytes) {
   return bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[3]} << 24;
+}
+
+absl::Status CheckCancelled(const SequenceDataset::Options& options, const std::string& name) {
+  if (options.cancelled == nullptr || !options.cancelled->load(std::memory_order_relaxed)) {
+    return absl::OkStatus();
+  }
+  return absl::CancelledError(absl::StrCat("reading of ", name, " was cancelled"));
+}
+
+// The largest of at least one token.
+absl::StatusOr<uint32_t> LargestToken(const SequenceDataset::Options& options,
+                                      const TokenStore& tokens) {
+  uint32_t largest = 0;
+  for (uint64_t first = 0; first < tokens.size(); first += kReadBytes) {
+    RETURN_IF_ERROR(CheckCancelled(options, options.files.front().name));
+    const uint64_t end = std::min<uint64_t>(first + kReadBytes, tokens.size());
+    for (uint64_t t = first; t < end; ++t) largest = std::max(largest, tokens.At(t));
+  }
+  return largest;
 }
 
 // Appends the files' tokens to a store.
@@ -106,9 +126,7 @@ class Loader {
 
   absl::Status ReadRest(InputFile* file) {
     for (;;) {
-      if (options_.cancelled != nullptr && options_.cancelled->load(std::memory_order_relaxed)) {
-        return absl::CancelledError(absl::StrCat("reading of ", file->name(), " was cancelled"));
-      }
+      RETURN_IF_ERROR(CheckCancelled(options_, file->name()));
       ASSIGN_OR_RETURN(const TokenStore::Room room, tokens_.MakeRoom(), "%s", file->name());
       ASSIGN_OR_RETURN(const size_t some,
                        file->ReadSome(std::min(room.size, kReadBytes), room.data));
@@ -139,12 +157,11 @@ class Loader {
 
 }  // namespace
 
-SequenceDataset::SequenceDataset(uint64_t positions, TokenStore tokens)
-    : positions_(positions), sample_shape_({positions}), tokens_(std::move(tokens)) {
-  uint32_t largest = 0;
-  for (uint64_t t = 0; t < tokens_.size(); ++t) largest = std::max(largest, tokens_.At(t));
-  num_classes_ = largest + 1;
-}
+SequenceDataset::SequenceDataset(uint64_t positions, TokenStore tokens, uint32_t num_classes)
+    : positions_(positions),
+      sample_shape_({positions}),
+      tokens_(std::move(tokens)),
+      num_classes_(num_classes) {}
 
 absl::StatusOr<std::unique_ptr<SequenceDataset>> SequenceDataset::Open(const Options& options) {
   SANGAM_CHECK(options.positions >= 1 && !options.files.empty());
@@ -160,8 +177,9 @@ absl::StatusOr<std::unique_ptr<SequenceDataset>> SequenceDataset::Open(const Opt
         ", expected more than ", options.positions,
         ", the positions of one sample as model.input_shape says"));
   }
+  ASSIGN_OR_RETURN(const uint32_t largest, LargestToken(options, tokens));
   return std::unique_ptr<SequenceDataset>(
-      new SequenceDataset(options.positions, std::move(tokens)));
+      new SequenceDataset(options.positions, std::move(tokens), largest + 1));
 }
 
 absl::Status SequenceDataset::Read(uint64_t sample, float* row, uint32_t* labels) const {

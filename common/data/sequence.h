@@ -56,12 +56,12 @@ class SequenceDataset : public Dataset {
   absl::Status Read(uint64_t sample, float* row, uint32_t* labels) const override;
 
  private:
-  SequenceDataset(uint64_t positions, TokenStore tokens);
+  SequenceDataset(uint64_t positions, TokenStore tokens, uint32_t num_classes);
 
   const uint64_t positions_;
   const std::vector<uint64_t> sample_shape_;
   const TokenStore tokens_;
-  uint32_t num_classes_ = 0;
+  const uint32_t num_classes_;
 };
 
 }  // namespace sangam

@@ -32,6 +32,14 @@ bool CheckPath(const std::string& field, const std::string& path, std::vector<Fi
   return false;
 }
 
+// Only the first block can have one.
+bool HasEmbedding(const v1::ModelSpec& model) {
+  if (model.block_size() == 0) return false;
+  const auto& layers = model.block(0).layer();
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const v1::LayerSpec& layer) { return layer.has_embedding(); });
+}
+
 void CheckNormalisation(const v1::DataSpec& data, std::vector<FieldFault>* faults) {
   if (!std::isfinite(data.mean())) {
     AddFault(faults, "data.mean", "found ", data.mean(), ", expected a finite number");
@@ -57,6 +65,11 @@ void CheckIdx(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
     }
   }
   CheckNormalisation(spec.data(), faults);
+  if (HasEmbedding(spec.model())) {
+    AddFault(faults, "data.idx",
+             "found images in front of an embedding layer, expected text or tokens: an embedding "
+             "takes the numbers of tokens");
+  }
   if (spec.loss().has_token_cross_entropy()) {
     AddFault(faults, "loss",
              "found token_cross_entropy, expected softmax_cross_entropy (data.idx has one "

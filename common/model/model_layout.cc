@@ -29,6 +29,9 @@ namespace sangam {
 namespace {
 
 constexpr int kMaxBlocks = 4096;
+// Of the whole model, those that others stand for included: a few bytes of a specification can mean
+// many.
+constexpr uint64_t kMaxLayers = 65536;
 // Sums over the blocks stay far from 64 bits, also times the rows of a batch.
 constexpr uint64_t kMaxParameters = uint64_t{1} << 48;
 constexpr uint64_t kMaxSampleFlops = uint64_t{1} << 56;
@@ -212,6 +215,14 @@ v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFa
   if (model.block_size() == 0 || model.block_size() > kMaxBlocks) {
     AddFault("model.block",
              absl::StrCat("found ", model.block_size(), " blocks, expected 1 to ", kMaxBlocks),
+             faults);
+    return layout;
+  }
+  uint64_t layers = 0;
+  for (const v1::BlockSpec& block : model.block()) layers += CountLayers(block);
+  if (layers > kMaxLayers) {
+    AddFault("model.block",
+             absl::StrCat("found ", layers, " layers in all, expected at most ", kMaxLayers),
              faults);
     return layout;
   }

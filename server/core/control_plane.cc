@@ -19,7 +19,6 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/plan/forecast.h"
 #include "common/plan/plan_shape.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
@@ -44,6 +43,20 @@ constexpr size_t kMaxReasonBytes = 4096;
 
 std::string JobText(const v1::Job& job) {
   return absl::StrCat("job ", job.id(), " (", job.spec().name(), ")");
+}
+
+// The same processes in the same order.
+bool AreSame(const std::vector<ChosenDaemon>& a, const std::vector<ChosenDaemon>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const ChosenDaemon& one, const ChosenDaemon& other) {
+                      return one.name == other.name && one.incarnation == other.incarnation;
+                    });
+}
+
+std::string NamesOf(const std::vector<ChosenDaemon>& daemons) {
+  return absl::StrJoin(daemons, ", ", [](std::string* out, const ChosenDaemon& daemon) {
+    absl::StrAppend(out, daemon.name);
+  });
 }
 
 std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase, const v1::JobSpec& spec,
@@ -260,55 +273,85 @@ ClusterSnapshot ControlPlane::Snapshot() const {
 }
 
 void ControlPlane::Schedule(Moment now) {
-  // Ends: each round but the last takes a job out of the queue.
-  for (;;) {
-    const Decision decision = Decide(Snapshot());
-    for (const WaitingJob& waiting : decision.waiting) {
-      jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
-      changes_.events = true;
-    }
-    if (!decision.start.has_value()) return;
-    Start(*decision.start, now);
+  const Decision decision = Decide(Snapshot());
+  for (const WaitingJob& waiting : decision.waiting) {
+    jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
+    changes_.events = true;
   }
+  if (!decision.start.has_value()) {
+    to_plan_ = nullptr;
+    return;
+  }
+  const StartJob& start = *decision.start;
+  if (to_plan_ != nullptr && to_plan_->job == start.job &&
+      AreSame(to_plan_->workers, Choose(v1::WORKER, start.workers)) &&
+      AreSame(to_plan_->servers, Choose(v1::SERVER, start.servers))) {
+    return;
+  }
+  to_plan_ = ToPlanOf(start);
+  to_plan_taken_ = false;
 }
 
-void ControlPlane::Start(const StartJob& start, Moment now) {
-  const auto choose = [this](v1::DaemonRole role, const std::vector<std::string>& names) {
-    std::vector<ChosenDaemon> chosen;
-    for (const std::string& name : names) {
-      const v1::RegisterRequest& known = RegistrationOf(role, name);
-      chosen.push_back({name, known.daemon().incarnation(), known.address()});
-    }
-    return chosen;
-  };
+std::vector<ChosenDaemon> ControlPlane::Choose(v1::DaemonRole role,
+                                               const std::vector<std::string>& names) const {
+  std::vector<ChosenDaemon> chosen;
+  for (const std::string& name : names) {
+    const v1::RegisterRequest& known = RegistrationOf(role, name);
+    chosen.push_back({name, known.daemon().incarnation(), known.address()});
+  }
+  return chosen;
+}
+
+std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::ToPlanOf(const StartJob& start) const {
   const v1::Job& job = *jobs_.Get(start.job);
   std::vector<const v1::RegisterRequest*> workers;
   for (const std::string& name : start.workers) {
     workers.push_back(&RegistrationOf(v1::WORKER, name));
   }
-  const ClusterView view =
-      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout());
-  const v1::PlanReport report = MakeForecasts(job.spec(), job.layout(), view.facts, view.measured);
+  return std::make_shared<const ToPlan>(ToPlan{
+      start.job, Choose(v1::WORKER, start.workers), Choose(v1::SERVER, start.servers), job.spec(),
+      job.layout(),
+      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout())});
+}
+
+std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::TakeToPlan() {
+  if (to_plan_taken_) return nullptr;
+  to_plan_taken_ = to_plan_ != nullptr;
+  return to_plan_;
+}
+
+void ControlPlane::OnPlanned(const std::shared_ptr<const ToPlan>& planned,
+                             const v1::PlanReport& report, Moment now) {
+  Advance(now);
+  // Every change of the queue or the daemons has replaced what no longer holds.
+  if (planned == nullptr || planned != to_plan_) return;
+  to_plan_ = nullptr;
+  to_plan_taken_ = false;
+  Start(*planned, report, now);
+  Schedule(now);
+}
+
+void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Moment now) {
+  const v1::Job& job = *jobs_.Get(planned.job);
   if (!report.feasible()) {
-    ChangeState(start.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
+    ChangeState(planned.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
     return;
   }
   const v1::StrategyForecast& chosen = report.forecast(static_cast<int>(report.chosen()));
-  const absl::StatusOr<v1::Plan> plan =
-      MakePlan({start.job, job.generation() + 1, choose(v1::WORKER, start.workers),
-                choose(v1::SERVER, start.servers), ShapeOf(chosen)},
-               job.spec(), job.layout());
+  const absl::StatusOr<v1::Plan> plan = MakePlan(
+      {planned.job, job.generation() + 1, planned.workers, planned.servers, ShapeOf(chosen)},
+      job.spec(), job.layout());
   const absl::Status ready = plan.ok() ? MakeRoom(*plan, job.spec()) : plan.status();
   if (!ready.ok()) {
-    ChangeState(start.job, v1::FAILED, Shortened(ready.message(), kMaxReasonBytes), now);
+    ChangeState(planned.job, v1::FAILED, Shortened(ready.message(), kMaxReasonBytes), now);
     return;
   }
   const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
-  jobs_.SetPlan(start.job, *plan, chosen,
+  jobs_.SetPlan(planned.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
-  ChangeState(start.job, v1::STARTING,
-              absl::StrCat("on workers ", absl::StrJoin(start.workers, ", "), " and servers ",
-                           absl::StrJoin(start.servers, ", ")),
+  ChangeState(planned.job, v1::STARTING,
+              absl::StrCat("on workers ", NamesOf(planned.workers), " and servers ",
+                           NamesOf(planned.servers)),
               now);
   run_.emplace(prepare, JobRun::Options{options_.membership.lease, options_.starting_deadline},
                now.steady);

@@ -15,8 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/model.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/block_times.h"
@@ -24,6 +26,7 @@
 #include "server/core/job_run.h"
 #include "server/core/job_table.h"
 #include "server/core/membership.h"
+#include "server/core/planner.h"
 #include "server/core/ready_facts.h"
 #include "server/core/scheduler.h"
 #include "server/core/trace_store.h"
@@ -33,11 +36,12 @@ namespace sangam {
 // The whole coordinator without threads, locks, clocks and network: which daemons are there, which
 // job runs on them, what each daemon must hold, what has become of every job.
 //
-// Life of a job: QUEUED until the scheduler finds its daemons; STARTING while they prepare (phase
-// PREPARE); RUNNING when all are ready and agree on the data (phase RUN); then SUCCEEDED, and its
-// servers keep the weights (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or
-// one of them is lost. A daemon that fails, leaves or is lost fails the job. Whatever the daemons
-// no longer have on the board they let go of.
+// Life of a job: QUEUED until the scheduler finds its daemons and the caller has made the forecasts
+// for them (TakeToPlan, OnPlanned); STARTING while they prepare (phase PREPARE); RUNNING when all
+// are ready and agree on the data (phase RUN); then SUCCEEDED, and its servers keep the weights
+// (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or one of them is lost. A
+// daemon that fails, leaves or is lost fails the job. Whatever the daemons no longer have on the
+// board they let go of.
 //
 // Pure and not thread-safe. Errors of the calls of daemons and users are those of the services in
 // proto/.
@@ -75,6 +79,17 @@ class ControlPlane {
     std::vector<Notice> notices;
   };
 
+  // A job whose daemons are all there, and what its forecasts depend on. They take a while, so they
+  // are made by the caller, without a lock.
+  struct ToPlan {
+    uint64_t job = 0;
+    std::vector<ChosenDaemon> workers;  // in the order of the plan
+    std::vector<ChosenDaemon> servers;
+    v1::JobSpec spec;
+    v1::ModelLayout layout;
+    ClusterView view;
+  };
+
   explicit ControlPlane(Options options);
 
   // Daemons.
@@ -94,6 +109,14 @@ class ControlPlane {
   // Of a job or generation that is over: nothing.
   void OnServedData(uint64_t job, uint64_t generation, const absl::StatusOr<v1::ReadyReport>& data,
                     Moment now);
+
+  // The job that can start once it is planned: at most one at a time, each handed out once; nullptr
+  // when there is none.
+  std::shared_ptr<const ToPlan> TakeToPlan();
+  // The forecasts of what was taken: starts the job, or fails it when none is feasible. When its
+  // daemons are not the same any more, or it is not the next one: nothing.
+  void OnPlanned(const std::shared_ptr<const ToPlan>& planned, const v1::PlanReport& report,
+                 Moment now);
 
   // Users.
 
@@ -121,8 +144,12 @@ class ControlPlane {
   // Returns the hold after it.
   std::deque<Hold>::iterator ReleaseHold(const std::deque<Hold>::iterator& hold,
                                          absl::string_view why);
+  // Says what queued jobs wait for, and which one is to be planned.
   void Schedule(Moment now);
-  void Start(const StartJob& start, Moment now);
+  std::shared_ptr<const ToPlan> ToPlanOf(const StartJob& start) const;
+  std::vector<ChosenDaemon> Choose(v1::DaemonRole role,
+                                   const std::vector<std::string>& names) const;
+  void Start(const ToPlan& planned, const v1::PlanReport& report, Moment now);
   const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
   // Makes room for the plan on its servers by letting go of old weights.
   // Errors: ResourceExhausted  a server's memory limit is too low even then
@@ -148,6 +175,10 @@ class ControlPlane {
   JobTable jobs_;
   AssignmentBoard board_;
   std::optional<JobRun> run_;
+  // The job that is to be planned, or is being planned by the one who took it; replaced when other
+  // daemons or another job are to be planned for.
+  std::shared_ptr<const ToPlan> to_plan_;
+  bool to_plan_taken_ = false;
   // The current run's last assignment when the coordinator serves its data, else nullptr.
   std::shared_ptr<const v1::Assignment> served_;
   TraceStore traces_;

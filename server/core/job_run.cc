@@ -169,7 +169,7 @@ absl::Status JobRun::OnTraining(PlanMember member, const v1::JobReport& report, 
     case v1::JobReport::kFinished:
       return progress_.OnFinished(member.index);
     case v1::JobReport::kTrace:
-      return TraceStore::Check(report.trace(), plan().layout(), steps_total_);
+      return TraceStore::Check(report.trace(), plan(), steps_total_);
     case v1::JobReport::kBlockTimes:
       return BlockTimes::Check(report.block_times(), spec().model());
     default:

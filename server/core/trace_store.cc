@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@
 namespace sangam {
 namespace {
 
+// In a report.
+constexpr int kMaxEvents = 1 << 17;
+
 // A report within WorkerTrace: its bytes, tag and length.
 size_t BytesOf(const v1::TraceReport& report) { return report.ByteSizeLong() + 8; }
 
@@ -40,27 +44,37 @@ void TraceStore::Begin(absl::string_view name, const v1::Plan& plan) {
     v1::WorkerTrace* worker = job.head.add_worker();
     worker->set_worker(plan.worker(w).name());
     worker->set_rank(plan.worker(w).rank());
-    if (!BlocksOf(plan, static_cast<uint32_t>(w)).empty()) ++job.computing;
+    const auto index = static_cast<uint32_t>(w);
+    if (!BlocksOf(plan, index).empty()) job.computing.insert(index);
   }
+  job.lanes = std::max(1u, plan.lanes());
   for (const v1::BlockLayout& block : plan.layout().block()) job.head.add_block(block.name());
   job.bytes = job.head.ByteSizeLong();
   jobs_[plan.job()] = std::move(job);
   while (jobs_.size() > options_.max_jobs) jobs_.erase(jobs_.begin());
 }
 
-absl::Status TraceStore::Check(const v1::TraceReport& report, const v1::ModelLayout& layout,
+absl::Status TraceStore::Check(const v1::TraceReport& report, const v1::Plan& plan,
                                uint64_t steps_total) {
-  if (report.step() >= steps_total) {
+  const auto fault = [&report](const auto&... message) {
     return absl::InvalidArgumentError(
-        absl::StrCat("trace of step ", report.step(), ": expected a step below ", steps_total));
+        absl::StrCat("trace of step ", report.step(), ": ", message...));
+  };
+  if (report.step() >= steps_total) return fault("expected a step below ", steps_total);
+  if (report.event_size() > kMaxEvents) {
+    return fault("found ", report.event_size(), " events, expected at most ", kMaxEvents);
   }
-  const auto blocks = static_cast<uint32_t>(layout.block_size());
+  const auto blocks = static_cast<uint32_t>(plan.layout().block_size());
+  // Each lane has a share at least.
+  const uint32_t lanes = std::max(1u, plan.shares());
   for (const v1::TraceEvent& event : report.event()) {
     if (event.block() >= blocks || event.activity() == v1::ACTIVITY_UNSPECIFIED ||
         !v1::Activity_IsValid(event.activity())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "trace of step ", report.step(), ": found activity ", event.activity(), " of block ",
-          event.block(), ", expected a known one of a block below ", blocks));
+      return fault("found activity ", event.activity(), " of block ", event.block(),
+                   ", expected a known one of a block below ", blocks);
+    }
+    if (event.lane() >= lanes) {
+      return fault("found lane ", event.lane(), ", expected one below ", lanes);
     }
   }
   return absl::OkStatus();
@@ -76,13 +90,15 @@ std::optional<v1::Utilization> TraceStore::Add(uint64_t job, uint32_t worker,
     return std::nullopt;
   }
   Step& step = traced.steps[report.step()];
-  if (!step.work.emplace(worker, WorkOf(report)).second) return std::nullopt;
-  const bool whole = step.work.size() == traced.computing &&
+  if (!step.reported.insert(worker).second) return std::nullopt;
+  const bool computes = traced.computing.count(worker) > 0;
+  if (computes) step.work.emplace(worker, WorkOf(report));
+  const bool whole = computes && step.work.size() == traced.computing.size() &&
                      (!traced.newest_whole.has_value() || report.step() > *traced.newest_whole);
   std::optional<v1::Utilization> utilization;
   if (whole) {
     traced.newest_whole = report.step();
-    utilization = Summarize(report.step(), step.work);
+    utilization = Summarize(report.step(), step.work, traced.lanes);
   }
   Keep(worker, report, &traced, &step);
   return utilization;
@@ -114,32 +130,34 @@ TraceStore::Work TraceStore::WorkOf(const v1::TraceReport& report) {
     if (!IsCompute(event.activity())) continue;
     const auto begin = static_cast<double>(event.begin_us());
     const double end = begin + static_cast<double>(event.duration_us());
-    work.begin = work.busy.empty() ? begin : std::min(work.begin, begin);
-    work.end = work.busy.empty() ? end : std::max(work.end, end);
-    work.busy[event.lane()] += end - begin;
+    work.begin = work.lanes == 0 ? begin : std::min(work.begin, begin);
+    work.end = work.lanes == 0 ? end : std::max(work.end, end);
+    work.busy += end - begin;
+    work.lanes = std::max(work.lanes, event.lane() + 1);
   }
   return work;
 }
 
-v1::Utilization TraceStore::Summarize(uint64_t step, const std::map<uint32_t, Work>& work) {
-  double begin = 0;
+v1::Utilization TraceStore::Summarize(uint64_t step, const std::map<uint32_t, Work>& work,
+                                      uint32_t lanes) {
+  double begin = std::numeric_limits<double>::infinity();
   double end = 0;
-  double busy = 0;
-  size_t lanes = 0;
   for (const auto& [worker, its] : work) {
-    if (its.busy.empty()) continue;
-    begin = lanes == 0 ? its.begin : std::min(begin, its.begin);
-    end = lanes == 0 ? its.end : std::max(end, its.end);
-    lanes += its.busy.size();
-    for (const auto& [lane, microseconds] : its.busy) busy += microseconds;
+    if (its.lanes == 0) continue;
+    begin = std::min(begin, its.begin);
+    end = std::max(end, its.end);
   }
   v1::Utilization utilization;
   utilization.set_step(step);
-  const double span = end - begin;
+  const double span = std::max(end - begin, 0.0);
   utilization.set_span_seconds(span * 1e-6);
   if (span <= 0) return utilization;
-  // Clocks of different machines differ, so a peer's numbers may not add up.
-  utilization.set_bubble(std::clamp(1 - busy / (span * static_cast<double>(lanes)), 0.0, 1.0));
+  double busy = 0;
+  for (const auto& [worker, its] : work) {
+    // Clocks of different machines differ, so a peer's numbers may not add up.
+    busy += std::min(its.busy / (span * std::max(lanes, its.lanes)), 1.0);
+  }
+  utilization.set_bubble(std::clamp(1 - busy / static_cast<double>(work.size()), 0.0, 1.0));
   return utilization;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -37,8 +38,9 @@ class TraceStore {
   void Begin(absl::string_view name, const v1::Plan& plan);
 
   // Whether a worker's report fits its job of `steps_total` steps.
-  // Errors: InvalidArgument  step, block or activity; names what was found and expected
-  static absl::Status Check(const v1::TraceReport& report, const v1::ModelLayout& layout,
+  // Errors: InvalidArgument  step, block, activity, lane or the number of events; names what was
+  //                          found and expected
+  static absl::Status Check(const v1::TraceReport& report, const v1::Plan& plan,
                             uint64_t steps_total);
 
   // Keeps what a worker of the plan did. Returns how busy the workers were when this makes the
@@ -57,23 +59,28 @@ class TraceStore {
   struct Work {
     double begin = 0;
     double end = 0;
-    std::map<uint32_t, double> busy;  // for each lane
+    double busy = 0;     // all lanes together
+    uint32_t lanes = 0;  // lanes that computed, and those numbered before them
   };
   struct Step {
     std::map<uint32_t, v1::TraceReport> reports;  // by worker; those that fit the bounds
-    std::map<uint32_t, Work> work;                // by worker
+    std::map<uint32_t, Work> work;                // by worker that has shares
+    std::set<uint32_t> reported;                  // workers, also those without shares
     size_t bytes = 0;                             // of the reports
   };
   struct Job {
-    v1::JobTrace head;       // without events; an entry for each worker of the plan
-    uint32_t computing = 0;  // workers with shares
-    size_t bytes = 0;        // head and events
+    v1::JobTrace head;             // without events; an entry for each worker of the plan
+    std::set<uint32_t> computing;  // workers with shares
+    uint32_t lanes = 1;            // of a worker, at least
+    size_t bytes = 0;              // head and events
     std::map<uint64_t, Step> steps;
     std::optional<uint64_t> newest_whole;
   };
 
   static Work WorkOf(const v1::TraceReport& report);
-  static v1::Utilization Summarize(uint64_t step, const std::map<uint32_t, Work>& work);
+  // `lanes`: of a worker, at least.
+  static v1::Utilization Summarize(uint64_t step, const std::map<uint32_t, Work>& work,
+                                   uint32_t lanes);
   void Keep(uint32_t worker, const v1::TraceReport& report, Job* job, Step* step) const;
   static void DropOldest(Job* job);
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -198,8 +198,15 @@ absl::Status FeedStream::Read(const BatchId& id) {
     inputs = answer.inputs.data();
   }
   if (wants_labels_ && answer.rows > 0) {
-    answer.labels = std::make_shared<std::vector<uint32_t>>(answer.rows * answer.labels_per_sample);
-    labels = answer.labels->data();
+    const uint64_t count = answer.rows * answer.labels_per_sample;
+    std::unique_ptr<uint32_t[]> memory(new (std::nothrow) uint32_t[count]);
+    if (memory == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat("labels of ", answer.rows,
+                                                       " samples: no memory for ",
+                                                       count * sizeof(uint32_t), " bytes"));
+    }
+    answer.labels = std::move(memory);
+    labels = answer.labels.get();
   }
   for (uint64_t r = 0; r < answer.rows; ++r) {
     RETURN_IF_ERROR(rows.Read(r, inputs, labels));
@@ -254,7 +261,7 @@ grpc::ByteBuffer FeedStream::NextPiece() {
   if (count > 0 && answer.sends_inputs) {
     payload = SlicePayload::FromFloats(answer.inputs, answer.sent, count);
   } else if (count > 0) {
-    const auto* first = reinterpret_cast<const uint8_t*>(answer.labels->data() + answer.sent);
+    const auto* first = reinterpret_cast<const uint8_t*>(answer.labels.get() + answer.sent);
     payload = SlicePayload({{first, count * sizeof(uint32_t)}}, answer.labels);
   }
   answer.sent += count;

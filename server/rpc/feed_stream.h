@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -88,7 +87,7 @@ class FeedStream final : public StreamHandler, public ServedCall {
     uint64_t input_elements = 0;
     uint64_t labels_per_sample = 0;
     FloatBuffer inputs;
-    std::shared_ptr<std::vector<uint32_t>> labels;
+    std::shared_ptr<uint32_t[]> labels;
     bool sends_inputs = false;  // or else labels
     uint64_t sent = 0;          // elements of them
   };

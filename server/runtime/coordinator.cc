@@ -20,6 +20,7 @@
 #include "common/model/field_fault.h"
 #include "common/model/job_check.h"
 #include "common/model/model_layout.h"
+#include "common/plan/forecast.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -34,6 +35,9 @@ namespace sangam {
 namespace {
 
 constexpr size_t kMaxSpecBytes = size_t{1024} * 1024;
+// Of the specification as it will run, with its layout: 512 jobs are remembered, and the
+// assignments of the few that a server holds at once are one message.
+constexpr size_t kMaxExpandedBytes = size_t{8} * 1024 * 1024;
 constexpr size_t kMaxRequestIdBytes = 128;
 
 ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
@@ -72,6 +76,13 @@ absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
   JobTable::Submission submission;
   submission.spec = ResolveDefaults(spec);
   ASSIGN_OR_RETURN(submission.layout, BuildModelLayout(submission.spec.model()));
+  const size_t expanded = submission.spec.ByteSizeLong() + submission.layout.ByteSizeLong();
+  if (expanded > kMaxExpandedBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.block: found ", expanded,
+                     " bytes once every layer is written out, expected at most ", kMaxExpandedBytes,
+                     "; the model has too many layers"));
+  }
   submission.request_id = request_id;
   return submission;
 }
@@ -94,6 +105,27 @@ auto Coordinator::Do(Change change) {
   LogNotices(notices);
   TellServing();
   return result;
+}
+
+void Coordinator::StartJobs() {
+  for (;;) {
+    std::shared_ptr<const ControlPlane::ToPlan> job;
+    {
+      MutexLock lock(&mutex_);
+      if (stopping_ || planning_) return;
+      job = control_.TakeToPlan();
+      if (job == nullptr) return;
+      planning_ = true;
+    }
+    const v1::PlanReport report =
+        MakeForecasts(job->spec, job->layout, job->view.facts, job->view.measured);
+    Do([&job, &report](ControlPlane* control, Moment now) {
+      control->OnPlanned(job, report, now);
+      return 0;
+    });
+    MutexLock lock(&mutex_);
+    planning_ = false;
+  }
 }
 
 void Coordinator::TellServing() {
@@ -208,9 +240,14 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
     *job.mutable_layout() = std::move(submission.layout);
     return job;
   }
-  return Do([&submission](ControlPlane* control, Moment now) {
-    return control->Submit(std::move(submission), now);
-  });
+  ASSIGN_OR_RETURN(v1::Job job, Do([&submission](ControlPlane* control, Moment now) {
+                     return control->Submit(std::move(submission), now);
+                   }));
+  StartJobs();
+  MutexLock lock(&mutex_);
+  // It may have started, or ended and been forgotten.
+  if (const v1::Job* known = control_.jobs().Get(job.id()); known != nullptr) job = *known;
+  return job;
 }
 
 absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) const {
@@ -276,6 +313,7 @@ void Coordinator::Tick() {
     control->Advance(now);
     return 0;
   });
+  StartJobs();
 }
 
 void Coordinator::Shutdown() {

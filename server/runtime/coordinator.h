@@ -28,8 +28,10 @@ namespace sangam {
 
 // The coordinator: ControlPlane with a lock, a clock, a log and waits. Thread-safe.
 //
-// It has no thread of its own: its owner calls Tick several times within a lease. Calls that wait
-// for news end by themselves; each has a bound. Errors are those of the services in proto/.
+// It has no thread of its own: its owner calls Tick several times within a lease. Submit and Tick
+// also make the forecasts for the job that can start, one at a time and without the lock, so they
+// may take as long as Plan; calls of daemons do not. Calls that wait for news end by themselves;
+// each has a bound. Errors are those of the services in proto/.
 class Coordinator {
  public:
   struct Options {
@@ -90,7 +92,7 @@ class Coordinator {
   absl::StatusOr<Events> WaitForEvents(uint64_t job, uint64_t after, size_t max_events,
                                        absl::Duration max_wait) const;
 
-  // Ends leases and deadlines that are due.
+  // Ends leases and deadlines that are due, and starts the job that can start.
   void Tick();
 
   // Ends every wait, now and later, with Unavailable.
@@ -108,6 +110,8 @@ class Coordinator {
   bool IsKnown(const std::string& request_id) const;
   // What the planner must know; it works without the lock.
   ClusterView ViewFor(const JobTable::Submission& submission) const;
+  // Plans and starts jobs as long as one can start; at once when another call does it.
+  void StartJobs();
   // Tells the one who serves data as long as there is news; at once when another call does it.
   void TellServing();
   // Wakes who waits for what changed; returns what is to be logged.
@@ -120,6 +124,7 @@ class Coordinator {
   mutable CondVar events_changed_;
   ControlPlane control_ ABSL_GUARDED_BY(mutex_);
   Serving serving_ ABSL_GUARDED_BY(mutex_);
+  bool planning_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_changed_ ABSL_GUARDED_BY(mutex_) = false;
   bool telling_serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

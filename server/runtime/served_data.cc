@@ -40,6 +40,17 @@ absl::StatusOr<BatchCut> CutOf(const v1::Assignment& assignment, const JobData& 
   return cut;
 }
 
+// Whether a stream may hold a micro-batch.
+absl::Status CheckMicroBatch(const BatchReader& reader, uint64_t max_bytes) {
+  const uint64_t bytes_per_sample =
+      sizeof(float) * reader.input_elements() + sizeof(uint32_t) * reader.labels_per_sample();
+  if (reader.max_rows() <= max_bytes / bytes_per_sample) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch.micro_batches: found micro-batches of ", reader.max_rows(), " samples of ",
+      bytes_per_sample, " bytes with their labels, expected at most ", max_bytes,
+      " bytes when the coordinator serves the data; cut the batch into more"));
+}
+
 v1::ReadyReport FactsOf(const JobData& data) {
   v1::ReadyReport facts;
   facts.set_train_samples(data.train->num_samples());
@@ -169,6 +180,8 @@ absl::StatusOr<std::shared_ptr<const ServedJob>> ServedData::Open(
   ASSIGN_OR_RETURN(const BatchCut cut, CutOf(*assignment, *data), "job %d",
                    assignment->plan().job());
   const BatchReader reader(assignment->spec(), cut, data.get());
+  RETURN_IF_ERROR(CheckMicroBatch(reader, options_.max_micro_batch_bytes), "job %d",
+                  assignment->plan().job());
   return std::make_shared<const ServedJob>(
       ServedJob{std::move(assignment), std::move(data), reader});
 }

@@ -41,6 +41,8 @@ class ServedData {
     std::optional<DataRoot> root;
     // Bytes that the data of all jobs together may take; 0: no limit.
     uint64_t memory_limit = 0;
+    // Of the samples and labels of one micro-batch: every stream to a worker holds as much.
+    uint64_t max_micro_batch_bytes = uint64_t{1} << 30;
   };
   // Called on the thread, without a lock, once for each generation that Reconcile asks for and that
   // is still wanted then: what is in the data, or why it cannot be served.

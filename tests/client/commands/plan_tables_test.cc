@@ -97,6 +97,30 @@ constexpr char kReport[] = R"pb(
   measured: true
 )pb";
 
+TEST(PlanTablesTest, SaysNothingOfALimitWhereThereIsNone) {
+  v1::PlanReport report = Parse<v1::PlanReport>(kReport);
+  report.mutable_forecast(0)->set_memory_limit_bytes(0);
+  const std::string text = FormatPlan(report);
+  EXPECT_NE(text.find("\n  memory     3.0 GiB on the worker that needs most\n"), std::string::npos)
+      << text;
+}
+
+TEST(PlanTablesTest, ShowsNoNumbersOfAPipelineThatCouldNotBePlanned) {
+  v1::PlanReport report;
+  v1::StrategyForecast* forecast = report.add_forecast();
+  forecast->set_strategy(v1::HYBRID);
+  forecast->set_obstacle("found 2 workers, expected at least 4");
+  forecast->set_ranks(2);
+  forecast->set_replicas(2);
+  forecast->set_chunks(1);
+  forecast->set_schedule(v1::ONE_F_ONE_B);
+  const std::string text = FormatPlan(report);
+  EXPECT_NE(text.find("  layout     2 pipelines of 2 workers, 1 stage on each, ONE_F_ONE_B\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("0.0%"), std::string::npos) << text;
+}
+
 TEST(PlanTablesTest, ShowsStrategiesChoiceAndStages) {
   EXPECT_EQ(
       FormatPlan(Parse<v1::PlanReport>(kReport)),

@@ -1,5 +1,8 @@
 #include "common/data/file_pattern.h"
 
+#include <sys/resource.h>
+
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -36,7 +39,7 @@ class FilePatternTest : public ::testing::Test {
 
   DataRoot Root() const { return DataRoot::Create((base_ / "root").string()).value(); }
   std::vector<std::string> Names(const std::string& pattern) const {
-    const auto found = FindFiles(Root(), pattern);
+    const auto found = FindFiles(Root(), pattern, nullptr);
     EXPECT_TRUE(found.ok()) << found.status();
     std::vector<std::string> names;
     if (!found.ok()) return names;
@@ -47,7 +50,7 @@ class FilePatternTest : public ::testing::Test {
     return names;
   }
   void ExpectRefused(const std::string& pattern, absl::StatusCode code, const std::string& words) {
-    const auto found = FindFiles(Root(), pattern);
+    const auto found = FindFiles(Root(), pattern, nullptr);
     EXPECT_EQ(found.status().code(), code) << pattern << ": " << found.status();
     EXPECT_THAT(std::string(found.status().message()), HasSubstr(words));
   }
@@ -100,6 +103,36 @@ TEST_F(FilePatternTest, RefusesLinksThatLeadOut) {
   std::filesystem::create_symlink("../outside", base_ / "root" / "c1");
   ExpectRefused("c?/*.txt", absl::StatusCode::kInvalidArgument, "leads out");
   ExpectRefused("c1/*.txt", absl::StatusCode::kInvalidArgument, "leads out");
+}
+
+TEST_F(FilePatternTest, EndsWhenCancelled) {
+  std::atomic<bool> cancelled{false};
+  EXPECT_TRUE(FindFiles(Root(), "*/*.txt", &cancelled).ok());
+  cancelled = true;
+  EXPECT_EQ(FindFiles(Root(), "*/*.txt", &cancelled).status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(FilePatternTest, CountsWhatMatchesInAllFoldersTogether) {
+  // One file under 257 x 257 names.
+  for (int i = 0; i < 257; ++i) {
+    std::filesystem::create_symlink(".", base_ / "root" / absl::StrCat("loop", i));
+  }
+  ExpectRefused("loop*/loop*/a.txt", absl::StatusCode::kInvalidArgument,
+                "data path \"loop*/loop*/a.txt\": found more matches than the 65536");
+}
+
+TEST_F(FilePatternTest, AFolderThatCannotBeListedIsNoLostLink) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const DataRoot root = Root();
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = FindFiles(root, "b1/*", nullptr).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("data path \"b1\" below data_root"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot list the folder: Too many open"));
 }
 
 TEST_F(FilePatternTest, FollowsLinksThatStayInside) {

@@ -218,6 +218,15 @@ TEST_F(SequenceJobTest, RefusesTokensThatTheEmbeddingLacks) {
                 "has the token 122; expected less than 100, the vocabulary");
 }
 
+TEST_F(SequenceJobTest, FindsTheEmbeddingBehindALayerThatChangesNothing) {
+  v1::BlockSpec* block = assignment_.mutable_spec()->mutable_model()->mutable_block(0);
+  block->clear_layer();
+  block->add_layer()->mutable_flatten();
+  block->add_layer()->mutable_embedding()->set_vocabulary(100);
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "has the token 122; expected less than 100, the vocabulary");
+}
+
 TEST_F(SequenceJobTest, RefusesAnotherNumberOfTermsAndShape) {
   assignment_.mutable_plan()->mutable_layout()->set_terms_per_sample(1);
   ExpectRefused(absl::StatusCode::kInvalidArgument, "has 4 labels for each sample; expected 1");

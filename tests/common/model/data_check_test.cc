@@ -59,6 +59,9 @@ TEST(DataCheckTest, ImagesAreFourPathsAndANormalisation) {
             "");
   EXPECT_THAT(Faults(kImages, "data { stddev: 0 }"), HasSubstr("data.stddev: found 0"));
   EXPECT_THAT(Faults(kImages, "data { mean: nan }"), HasSubstr("data.mean: found nan"));
+  EXPECT_EQ(Faults(kImages, "model { block { layer { flatten {} } layer { embedding {} } } }"),
+            "data.idx: found images in front of an embedding layer, expected text or tokens: an "
+            "embedding takes the numbers of tokens");
 }
 
 TEST(DataCheckTest, SequencesNeedPatternsThatStayInside) {

@@ -214,6 +214,21 @@ TEST(ModelLayoutTest, SkipConnectionsComeFromEarlierBlocksOfTheSameShape) {
   EXPECT_EQ(good->terms_per_sample(), 1u);
 }
 
+TEST(ModelLayoutTest, LayersOfAllBlocksTogetherAreBounded) {
+  v1::ModelSpec model;
+  model.add_input_shape(4);
+  for (int b = 0; b < 64; ++b) {
+    v1::BlockSpec* block = model.add_block();
+    for (int l = 0; l < 1024; ++l) block->add_layer()->mutable_relu();
+  }
+  model.mutable_block(0)->mutable_layer(0)->mutable_linear()->set_out_features(4);
+  EXPECT_TRUE(BuildModelLayout(model).ok());
+  // It stands for 10.
+  model.add_block()->add_layer()->mutable_transformer()->set_dropout(0.1f);
+  EXPECT_EQ(BuildModelLayout(model).status().message(),
+            "model.block: found 65546 layers in all, expected at most 65536");
+}
+
 TEST(ModelLayoutTest, RefusesSumsThatAreTooLarge) {
   std::string blocks = "input_shape: [268435456, 1024] ";
   for (int i = 0; i < 200; ++i) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/plan/forecast.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
@@ -52,7 +54,18 @@ class ControlPlaneTest : public ::testing::Test {
         for (const auto& [name, daemon] : alive_) control_.Renew(daemon, Now()).IgnoreError();
       }
       control_.Advance(Now());
+      PlanAll();
     }
+  }
+
+  // What the coordinator does between two calls.
+  void PlanAll() {
+    while (const auto job = control_.TakeToPlan()) {
+      control_.OnPlanned(job, ReportOn(*job), Now());
+    }
+  }
+  static v1::PlanReport ReportOn(const ControlPlane::ToPlan& job) {
+    return MakeForecasts(job.spec, job.layout, job.view.facts, job.view.measured);
   }
 
   // A name that begins with 's' is a server's.
@@ -64,6 +77,7 @@ class ControlPlaneTest : public ::testing::Test {
     const v1::DaemonIdentity daemon = Daemon(RoleOf(name), name, incarnation);
     const absl::Status status = control_.Register(Registration(daemon), Now());
     if (status.ok()) alive_[name] = daemon;
+    PlanAll();
     return status;
   }
   void Join(const std::string& name, uint64_t incarnation = 1) {
@@ -80,6 +94,7 @@ class ControlPlaneTest : public ::testing::Test {
     request.set_reason(reason);
     control_.Leave(request, Now());
     alive_.erase(name);
+    PlanAll();
   }
 
   static JobTable::Submission SubmissionOf(const v1::JobSpec& spec) {
@@ -88,6 +103,7 @@ class ControlPlaneTest : public ::testing::Test {
   uint64_t SubmitSpec(const v1::JobSpec& spec) {
     const auto job = control_.Submit(SubmissionOf(spec), Now());
     EXPECT_TRUE(job.ok()) << job.status();
+    PlanAll();
     return job.ok() ? job->id() : 0;
   }
   uint64_t Submit(const std::string& name, uint32_t workers = 2, uint32_t servers = 1) {
@@ -101,7 +117,9 @@ class ControlPlaneTest : public ::testing::Test {
     request.set_job(job);
     request.set_generation(generation);
     for (const v1::JobReport& report : reports) *request.add_report() = report;
-    return control_.Report(request, Now());
+    const absl::Status status = control_.Report(request, Now());
+    PlanAll();
+    return status;
   }
 
   // What the daemon must do for the job; nothing when it does not hold it.
@@ -167,6 +185,7 @@ class ControlPlaneTest : public ::testing::Test {
     request.set_job(absl::StrCat(job));
     request.set_reason(reason);
     const auto cancelled = control_.Cancel(request, Now());
+    PlanAll();
     return cancelled.ok()
                ? absl::StrCat(v1::JobState_Name(cancelled->state()), ": ", cancelled->reason())
                : cancelled.status().ToString();
@@ -319,6 +338,95 @@ TEST_F(ControlPlaneTest, OneJobAfterTheOther) {
   // The server holds the first job's weights and prepares the second one.
   EXPECT_EQ(PhaseOf("s-1", first), "HOLD");
   EXPECT_EQ(PhaseOf("s-1", second), "PREPARE");
+}
+
+// Joins w-1, w-2 and s-1 and submits a job for one worker that is not planned yet.
+class PlanningTest : public ControlPlaneTest {
+ protected:
+  PlanningTest() {
+    for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+    job_ = control_.Submit(SubmissionOf(SmallJob("job", 1, 1)), Now())->id();
+    first_ = control_.TakeToPlan();
+  }
+  void OnPlanned(const std::shared_ptr<const ControlPlane::ToPlan>& job) {
+    control_.OnPlanned(job, ReportOn(*job), Now());
+  }
+  // As Leave, but nothing is planned afterwards.
+  void Lose(const std::string& name) {
+    v1::LeaveRequest request;
+    *request.mutable_daemon() = alive_.at(name);
+    control_.Leave(request, Now());
+    alive_.erase(name);
+  }
+
+  uint64_t job_ = 0;
+  std::shared_ptr<const ControlPlane::ToPlan> first_;
+};
+
+TEST_F(PlanningTest, AJobIsPlannedOnceAndStartsWithItsPlan) {
+  ASSERT_NE(first_, nullptr);
+  EXPECT_EQ(first_->job, job_);
+  ASSERT_EQ(first_->workers.size(), 1u);
+  EXPECT_EQ(first_->workers[0].name, "w-1");
+  EXPECT_EQ(first_->view.facts.worker_size(), 1);
+  EXPECT_EQ(Job(job_).state(), v1::QUEUED);
+  EXPECT_EQ(control_.TakeToPlan(), nullptr);
+  // Meanwhile life goes on; another job waits for its turn.
+  Pass(1);
+  const uint64_t later = control_.Submit(SubmissionOf(SmallJob("later", 1, 1)), Now())->id();
+  EXPECT_EQ(control_.TakeToPlan(), nullptr);
+  OnPlanned(first_);
+  EXPECT_EQ(StateOf(job_), "STARTING: on workers w-1 and servers s-1");
+  EXPECT_EQ(StateOf(later), "QUEUED: waiting for job 1 (job) to end");
+  EXPECT_EQ(control_.TakeToPlan(), nullptr);
+  // Once only.
+  OnPlanned(first_);
+  EXPECT_EQ(Job(job_).history_size(), 2);
+}
+
+TEST_F(PlanningTest, APlanForDaemonsThatHaveGoneIsDroppedAndMadeAnew) {
+  Lose("w-1");
+  OnPlanned(first_);
+  EXPECT_EQ(Job(job_).state(), v1::QUEUED);
+  const auto second = control_.TakeToPlan();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->workers[0].name, "w-2");
+  Lose("s-1");
+  OnPlanned(second);
+  EXPECT_EQ(StateOf(job_), "QUEUED: waiting for 1 of 1 server (have: none)");
+  EXPECT_EQ(control_.TakeToPlan(), nullptr);
+}
+
+TEST_F(PlanningTest, APlanForAProcessThatWasStartedAgainIsDropped) {
+  Lose("w-1");
+  const v1::DaemonIdentity again = Daemon(v1::WORKER, "w-1", 2);
+  ASSERT_TRUE(control_.Register(Registration(again), Now()).ok());
+  alive_["w-1"] = again;
+  OnPlanned(first_);
+  EXPECT_EQ(Job(job_).state(), v1::QUEUED);
+  PlanAll();
+  EXPECT_EQ(AssignmentOf("w-1", job_)->plan().worker(0).incarnation(), 2u);
+}
+
+TEST_F(PlanningTest, AWorkerWhoseLeaseRanOutMeanwhileGetsNoJob) {
+  Kill("w-1");
+  elapsed_ += absl::Seconds(2);
+  control_.Renew(alive_.at("w-2"), Now()).IgnoreError();
+  control_.Renew(alive_.at("s-1"), Now()).IgnoreError();
+  elapsed_ += absl::Seconds(2);
+  control_.Renew(alive_.at("w-2"), Now()).IgnoreError();
+  control_.Renew(alive_.at("s-1"), Now()).IgnoreError();
+  elapsed_ += absl::Seconds(2);
+  OnPlanned(first_);
+  EXPECT_EQ(Job(job_).state(), v1::QUEUED);
+  EXPECT_EQ(control_.TakeToPlan()->workers.at(0).name, "w-2");
+}
+
+TEST_F(PlanningTest, APlanForAJobThatWasCancelledIsDropped) {
+  EXPECT_EQ(CancelJob(job_, ""), "CANCELLED: cancelled by the user");
+  OnPlanned(first_);
+  EXPECT_EQ(Job(job_).state(), v1::CANCELLED);
+  EXPECT_EQ(PhaseOf("w-1", job_), "none");
 }
 
 TEST_F(ControlPlaneTest, AfterAFailureTheNextJobStartsOnTheDaemonsThatAreLeft) {
@@ -575,6 +683,7 @@ class SpreadJobTest : public ControlPlaneTest {
     request.set_memory_bytes(bytes);
     ASSERT_TRUE(control_.Register(request, Now()).ok());
     alive_[name] = request.daemon();
+    PlanAll();
   }
   uint64_t RunningPipeline() {
     JoinAll();
@@ -686,7 +795,9 @@ TEST_F(SpreadJobTest, TracesAndUtilizationOfARunningJob) {
   EXPECT_TRUE(Report("w-3", job, {Traced(3, 75, 100)}).ok());
   EXPECT_EQ(Job(job).utilization().step(), 3u);
   EXPECT_DOUBLE_EQ(Job(job).utilization().span_seconds(), 0.1);
-  EXPECT_DOUBLE_EQ(Job(job).utilization().bubble(), 1 - 1.0 / 3);
+  // One lane of two computed.
+  ASSERT_EQ(AssignmentOf("w-1", job)->plan().lanes(), 2u);
+  EXPECT_DOUBLE_EQ(Job(job).utilization().bubble(), 1 - 1.0 / 6);
   CancelJob(job, "");
   const auto trace = control_.traces().Get(job);
   ASSERT_TRUE(trace.ok()) << trace.status();

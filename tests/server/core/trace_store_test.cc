@@ -44,6 +44,7 @@ v1::Plan PipelineOf(uint64_t job) {
   v1::Plan plan;
   plan.set_job(job);
   plan.set_ranks(2);
+  plan.set_shares(4);
   for (uint32_t i = 0; i < 2; ++i) {
     plan.mutable_layout()->add_block()->set_name(absl::StrCat("block", i));
     v1::StagePlan* stage = plan.add_stage();
@@ -113,13 +114,35 @@ TEST(TraceStoreTest, UtilizationComesWithTheLastWorkerOfAStep) {
   EXPECT_DOUBLE_EQ(utilization->bubble(), 1 - (5.0 + 3.0) / 2 / 9.0);
 }
 
-TEST(TraceStoreTest, UtilizationIsAMeanOverLanes) {
+TEST(TraceStoreTest, UtilizationIsAMeanOverWorkersOfTheMeanOverTheirLanes) {
   TraceStore store({});
   store.Begin("job", PipelineOf(1));
-  store.Add(1, 0, Report(0, {{v1::FORWARD, 0, 100, 0}, {v1::FORWARD, 0, 50, 3}}));
-  const auto utilization = store.Add(1, 1, Report(0, {{v1::FORWARD, 0, 60, 0}}));
+  store.Add(1, 0, Report(0, {{v1::FORWARD, 0, 100, 0}, {v1::FORWARD, 0, 50, 1}}));
+  auto utilization = store.Add(1, 1, Report(0, {{v1::FORWARD, 0, 60, 0}}));
   ASSERT_TRUE(utilization.has_value());
-  EXPECT_DOUBLE_EQ(utilization->bubble(), 1 - 210.0 / 300);
+  EXPECT_DOUBLE_EQ(utilization->bubble(), 1 - (0.75 + 0.6) / 2);
+  // A lane that did not compute counts, and so does a worker.
+  store.Add(1, 0, Report(1, {{v1::FORWARD, 0, 100, 3}}));
+  utilization = store.Add(1, 1, Report(1, {{v1::WAIT, 0, 100, 0}}));
+  EXPECT_DOUBLE_EQ(utilization->bubble(), 1 - (0.25 + 0) / 2);
+  v1::Plan plan = PipelineOf(2);
+  plan.set_lanes(2);
+  store.Begin("job", plan);
+  store.Add(2, 0, Report(0, {{v1::FORWARD, 0, 100, 0}}));
+  utilization = store.Add(2, 1, Report(0, {{v1::FORWARD, 0, 100, 0}}));
+  EXPECT_DOUBLE_EQ(utilization->bubble(), 0.5);
+}
+
+TEST(TraceStoreTest, WorkersWithoutSharesDoNotCount) {
+  TraceStore store({});
+  store.Begin("job", PipelineOf(1));
+  store.Add(1, 0, Busy(0));
+  EXPECT_FALSE(store.Add(1, 2, Report(0, {{v1::FORWARD, 0, 9000}})).has_value());
+  const auto utilization = store.Add(1, 1, Busy(0));
+  ASSERT_TRUE(utilization.has_value());
+  EXPECT_DOUBLE_EQ(utilization->span_seconds(), 0.001);
+  EXPECT_EQ(utilization->bubble(), 0);
+  EXPECT_EQ(StepsOf(store, 1), "w-0: 0; w-1: 0; w-2: 0");
 }
 
 TEST(TraceStoreTest, UtilizationIsOfTheNewestStepAndCountsOnce) {
@@ -196,19 +219,30 @@ TEST(TraceStoreTest, ANewGenerationBeginsAnew) {
 }
 
 TEST(TraceStoreTest, ReportsMustFitTheJob) {
-  const v1::ModelLayout layout = PipelineOf(1).layout();
-  EXPECT_TRUE(TraceStore::Check(Busy(9), layout, 10).ok());
-  EXPECT_EQ(TraceStore::Check(Busy(10), layout, 10).message(),
+  const v1::Plan plan = PipelineOf(1);
+  EXPECT_TRUE(TraceStore::Check(Busy(9), plan, 10).ok());
+  EXPECT_EQ(TraceStore::Check(Busy(10), plan, 10).message(),
             "trace of step 10: expected a step below 10");
   v1::TraceReport report = Busy(0);
   report.mutable_event(0)->set_block(2);
   EXPECT_EQ(
-      TraceStore::Check(report, layout, 10).message(),
+      TraceStore::Check(report, plan, 10).message(),
       "trace of step 0: found activity 1 of block 2, expected a known one of a block below 2");
+  report = Busy(0);
+  report.mutable_event(0)->set_lane(3);
+  EXPECT_TRUE(TraceStore::Check(report, plan, 10).ok());
+  report.mutable_event(0)->set_lane(4);
+  EXPECT_EQ(TraceStore::Check(report, plan, 10).message(),
+            "trace of step 0: found lane 4, expected one below 4");
+  report = Report(0, std::vector<Event>(131072, Event{v1::FORWARD, 1, 1}));
+  EXPECT_TRUE(TraceStore::Check(report, plan, 10).ok());
+  *report.add_event() = report.event(0);
+  EXPECT_EQ(TraceStore::Check(report, plan, 10).message(),
+            "trace of step 0: found 131073 events, expected at most 131072");
   for (const int activity : {0, 99}) {
     report = Busy(0);
     report.mutable_event(0)->set_activity(static_cast<v1::Activity>(activity));
-    EXPECT_EQ(TraceStore::Check(report, layout, 10).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(TraceStore::Check(report, plan, 10).code(), absl::StatusCode::kInvalidArgument);
   }
 }
 

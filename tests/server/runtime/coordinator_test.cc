@@ -143,6 +143,33 @@ TEST_F(CoordinatorTest, SubmissionsAreBounded) {
             absl::string_view::npos);
 }
 
+TEST_F(CoordinatorTest, WhatASmallSpecificationStandsForIsBounded) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  v1::JobSpec* spec = request.mutable_spec();
+  spec->clear_model();
+  spec->mutable_loss()->mutable_token_cross_entropy();
+  spec->clear_data();
+  spec->mutable_data()->mutable_text()->add_train("a.txt");
+  spec->mutable_evaluation()->set_off(true);
+  v1::ModelSpec* model = spec->mutable_model();
+  model->add_input_shape(2);
+  v1::EmbeddingSpec* table = model->add_block()->add_layer()->mutable_embedding();
+  table->set_vocabulary(256);
+  table->set_width(4);
+  for (int b = 1; b <= 65; ++b) {
+    v1::BlockSpec* block = model->add_block();
+    block->set_name(absl::StrCat(std::string(120, 'n'), b));
+    for (int l = 0; l < 120; ++l) block->add_layer()->mutable_transformer()->set_heads(1);
+  }
+  ASSERT_LT(request.ByteSizeLong(), 100'000u);
+  const absl::Status refused = coordinator_.Submit(request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("bytes once every layer is written out, expected at most"),
+            absl::string_view::npos)
+      << refused;
+  EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+}
+
 TEST_F(CoordinatorTest, AHeartbeatIsAnsweredAtOnceWhenThereIsNews) {
   const uint64_t revision = Register(worker_);
   Register(server_);

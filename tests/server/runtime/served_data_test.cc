@@ -199,6 +199,26 @@ TEST_F(ServedDataTest, AllJobsShareTheMemory) {
   EXPECT_TRUE(NextReport().facts.ok());
 }
 
+TEST_F(ServedDataTest, RefusesMicroBatchesThatAStreamMayNotHold) {
+  // Two positions: two floats and two labels.
+  options_.max_micro_batch_bytes = 16;
+  Start();
+  Reconcile({Job(3, 1)});
+  EXPECT_TRUE(NextReport().facts.ok());
+  auto uncut = Job(3, 2);
+  uncut->mutable_plan()->set_micro_batches(1);
+  uncut->mutable_plan()->set_shares(1);
+  for (v1::WorkerPlan& worker : *uncut->mutable_plan()->mutable_worker()) {
+    worker.mutable_shares()->set_begin(0);
+    worker.mutable_shares()->set_end(0);
+  }
+  uncut->mutable_plan()->mutable_worker(0)->mutable_shares()->set_end(1);
+  Reconcile({uncut});
+  EXPECT_THAT(std::string(NextReport().facts.status().message()),
+              HasSubstr("batch.micro_batches: found micro-batches of 2 samples of 16 bytes with "
+                        "their labels, expected at most 16 bytes"));
+}
+
 TEST_F(ServedDataTest, RefusesPlansThatContradictThemselves) {
   Start();
   auto broken = Job(3, 1);
