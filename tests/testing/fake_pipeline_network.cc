@@ -60,6 +60,7 @@ class FakePipelineNetwork::Link final : public PipelineLink {
     return exchange_->Receive(lane, tag, shape, stall_limit);
   }
   void Stop() override { exchange_->Stop(); }
+  void Fail(const absl::Status& reason) override { exchange_->Fail(reason); }
 
   absl::Status Close(absl::Duration deadline) override {
     if (network_ == nullptr) return closed_with_;
@@ -116,6 +117,8 @@ void FakePipelineNetwork::Detach(const FlowExchange* exchange) {
   MutexLock lock(&mutex_);
   const auto found = exchanges_.find(exchange->worker());
   if (found != exchanges_.end() && found->second.get() == exchange) exchanges_.erase(found);
+  woken_ = true;
+  changed_.SignalAll();
 }
 
 void FakePipelineNetwork::Fail(uint32_t worker, const absl::Status& status) {
@@ -182,8 +185,15 @@ bool FakePipelineNetwork::CarryFrom(FlowExchange* from, size_t side) {
   {
     MutexLock lock(&mutex_);
     const auto found = exchanges_.find(description.worker);
-    if (found == exchanges_.end()) return false;
-    to = found->second;
+    if (found != exchanges_.end()) to = found->second;
+  }
+  if (to == nullptr) {
+    // It has left in order.
+    const auto stream = streams_.find({from, side});
+    if (stream == streams_.end()) return false;
+    from->CloseStream(side, stream->second, true);
+    streams_.erase(stream);
+    return false;
   }
   size_t facing = 0;
   while (facing < to->sides().size() && (to->sides()[facing].worker != from->worker() ||

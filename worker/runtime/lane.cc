@@ -195,9 +195,14 @@ absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
   ASSIGN_OR_RETURN(slot->batch, parts_.batches->Take(index_, parts_.stall_limit));
   const BatchId expected{round_.kind == RoundKind::kEvaluate, round_.step, instruction.index};
   if (!(slot->batch.id == expected) || slot->batch.rows != slot->rows) {
-    return absl::InternalError(absl::StrCat(
-        "the batch of step ", slot->batch.id.step, ", index ", slot->batch.id.index, " with ",
-        slot->batch.rows, " samples was prepared, expected ", slot->rows, " samples"));
+    const auto describe = [](const BatchId& id, uint64_t samples) {
+      return absl::StrCat(id.evaluation ? "chunk " : "micro-batch ", id.index, " of the ",
+                          id.evaluation ? "evaluation at step " : "step ", id.step, " with ",
+                          samples, " samples");
+    };
+    return absl::InternalError(
+        absl::StrCat("prepared batch: found ", describe(slot->batch.id, slot->batch.rows),
+                     ", expected ", describe(expected, slot->rows)));
   }
   return absl::OkStatus();
 }
