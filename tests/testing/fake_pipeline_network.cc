@@ -131,6 +131,11 @@ void FakePipelineNetwork::Fail(uint32_t worker, const absl::Status& status) {
   if (exchange != nullptr) exchange->Fail(status);
 }
 
+bool FakePipelineNetwork::Has(uint32_t worker) const {
+  MutexLock lock(&mutex_);
+  return exchanges_.count(worker) > 0;
+}
+
 void FakePipelineNetwork::Cut() {
   MutexLock lock(&mutex_);
   cut_ = true;

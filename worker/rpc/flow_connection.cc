@@ -169,8 +169,8 @@ void FlowConnection::OnFinished(const absl::Status& status) {
     }
     // OK comes from a worker that has read everything up to the half-close. One that does not know
     // the job any more has gone in order too: who waits for a last word from here would know it.
-    const bool in_order = closing_ && !fault_.has_value() &&
-                          (status.ok() || (worked_ && absl::IsNotFound(status)));
+    const bool in_order =
+        closing_ && !fault_.has_value() && (status.ok() || (worked_ && absl::IsNotFound(status)));
     exchange_->CloseStream(side_, number_, in_order);
     if (fault_.has_value()) {
       end = *fault_;

@@ -200,9 +200,9 @@ absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
                           id.evaluation ? "evaluation at step " : "step ", id.step, " with ",
                           samples, " samples");
     };
-    return absl::InternalError(
-        absl::StrCat("prepared batch: found ", describe(slot->batch.id, slot->batch.rows),
-                     ", expected ", describe(expected, slot->rows)));
+    return absl::InternalError(absl::StrCat("prepared batch: found ",
+                                            describe(slot->batch.id, slot->batch.rows),
+                                            ", expected ", describe(expected, slot->rows)));
   }
   return absl::OkStatus();
 }

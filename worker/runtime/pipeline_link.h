@@ -59,8 +59,8 @@ class PipelineLink {
 
   // Ends the streams in order: waits at most for `deadline` until the neighbours have taken all
   // that was sent, and until those in front, which may still have much to compute, say that they
-  // are done; Stop and Fail end the wait. No callback is under way or will come after it. Called by the
-  // destructor with a deadline of 0 when it has not been called.
+  // are done; Stop and Fail end the wait. No callback is under way or will come after it. Called by
+  // the destructor with a deadline of 0 when it has not been called.
   virtual absl::Status Close(absl::Duration deadline) = 0;
 };
 

@@ -82,6 +82,7 @@ TEST_F(CallRegistryTest, OtherWorkersJobsAndGenerationsAreNotTouched) {
   ASSERT_TRUE(registry_.Claim(b.get(), 1, 5, 1, 10).ok());
   ASSERT_TRUE(registry_.Claim(c.get(), 2, 5, 0, 10).ok());
   // A worker that has this index in another generation, and began earlier.
+  registry_.Remove(c.get());
   const auto d = Added();
   ASSERT_TRUE(registry_.Claim(d.get(), 1, 6, 0, 9).ok());
   EXPECT_TRUE(a->ends.empty());
