@@ -43,9 +43,10 @@ std::string KindName(v1::FrameKind kind) {
   return name.empty() ? absl::StrCat(static_cast<int>(kind)) : name;
 }
 
-// What other workers are told of a failure. Their streams are not lost: they need not try again.
+// What other workers are told of a failure: not by a code after which they would try again.
 absl::Status ForPeers(const absl::Status& failure) {
-  const bool looks_lost = absl::IsUnavailable(failure) || absl::IsCancelled(failure);
+  const bool looks_lost =
+      absl::IsUnavailable(failure) || absl::IsCancelled(failure) || absl::IsNotFound(failure);
   return absl::Status(looks_lost ? absl::StatusCode::kAborted : failure.code(), failure.message());
 }
 

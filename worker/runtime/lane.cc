@@ -95,10 +95,14 @@ absl::Status Lane::RunRound(Round round) {
   const StepProgram* program = training                             ? parts_.train
                                : round.kind == RoundKind::kEvaluate ? parts_.evaluate
                                                                     : parts_.finish;
-  for (const Instruction& instruction : program->lanes[index_]) {
-    if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
-    RETURN_IF_ERROR(Timed(instruction, traced), "%s at step %d, %s", NameOf(round.kind), round.step,
-                    ToString(instruction));
+  for (uint32_t window = 0; window < program->windows; ++window) {
+    for (const Instruction& listed : program->lanes[index_]) {
+      if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
+      const std::optional<Instruction> instruction = InWindow(*program, listed, window);
+      if (!instruction.has_value()) continue;
+      RETURN_IF_ERROR(Timed(*instruction, traced), "%s at step %d, %s", NameOf(round.kind),
+                      round.step, ToString(*instruction));
+    }
   }
   if (traced) parts_.reporter->AddTrace(round.step, record_.TakeEvents());
   return absl::OkStatus();

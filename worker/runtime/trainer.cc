@@ -138,7 +138,7 @@ absl::Status Trainer::BuildPrograms() {
 
 absl::Status Trainer::StartBatches(const BatchFeedFactory& make_feed) {
   for (size_t l = 0; l < job_->lanes.size(); ++l) {
-    loads_.emplace_back(timeline_, &train_.lanes[l], &evaluate_.lanes[l]);
+    loads_.emplace_back(timeline_, &train_, &evaluate_, l);
   }
   BatchSequence sequence = [this](size_t lane) { return NextBatch(lane); };
   if (job_->spec.data().served()) {
