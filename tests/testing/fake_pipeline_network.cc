@@ -189,6 +189,8 @@ bool FakePipelineNetwork::CarryFrom(FlowExchange* from, size_t side) {
   std::shared_ptr<FlowExchange> to;
   {
     MutexLock lock(&mutex_);
+    const auto self = exchanges_.find(from->worker());
+    if (self == exchanges_.end() || self->second.get() != from) return false;
     const auto found = exchanges_.find(description.worker);
     if (found != exchanges_.end()) to = found->second;
   }
@@ -209,8 +211,12 @@ bool FakePipelineNetwork::CarryFrom(FlowExchange* from, size_t side) {
   // Both ends at once, as a stream does.
   if (streams_.count({from, side}) == 0 || streams_.count({to.get(), facing}) == 0) {
     const absl::StatusOr<uint64_t> near = from->OpenStream(side, carrier_);
+    if (!near.ok()) return false;
     const absl::StatusOr<uint64_t> far = to->OpenStream(facing, carrier_);
-    if (!near.ok() || !far.ok()) return false;
+    if (!far.ok()) {
+      from->CloseStream(side, *near, true);
+      return false;
+    }
     streams_[{from, side}] = *near;
     streams_[{to.get(), facing}] = *far;
   }
