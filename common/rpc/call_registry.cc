@@ -37,12 +37,12 @@ void CallRegistry::Remove(const ServedCall* call) {
   }
 }
 
-absl::Status CallRegistry::Claim(const ServedCall* call, uint64_t job, uint32_t source,
-                                 uint64_t incarnation) {
+absl::Status CallRegistry::Claim(const ServedCall* call, uint64_t job, uint64_t generation,
+                                 uint32_t source, uint64_t incarnation) {
   std::shared_ptr<ServedCall> replaced;
   {
     MutexLock lock(&mutex_);
-    Claimant& claimant = claims_[{job, source}];
+    Claimant& claimant = claims_[{job, generation, source}];
     if (claimant.call != nullptr && claimant.incarnation > incarnation) {
       return absl::AbortedError(absl::StrCat("incarnation of worker ", source, ": found ",
                                              incarnation, ", expected at least ",

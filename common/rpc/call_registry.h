@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
+#include <tuple>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -39,10 +39,11 @@ class CallRegistry {
   absl::Status Add(std::shared_ptr<ServedCall> call);
   void Remove(const ServedCall* call);
 
-  // `call` is the stream of worker `source` of a job from now on; a stream that was it before ends
-  // with ABORTED.
+  // `call` is the stream of worker `source` of a generation of a job from now on; a stream that was
+  // it before ends with ABORTED. In another generation another worker may have this index.
   // Errors: Aborted  the stream that was it before is of a newer incarnation
-  absl::Status Claim(const ServedCall* call, uint64_t job, uint32_t source, uint64_t incarnation);
+  absl::Status Claim(const ServedCall* call, uint64_t job, uint64_t generation, uint32_t source,
+                     uint64_t incarnation);
 
   // Ends all calls, and those that come later, with `error`.
   void EndAll(const absl::Status& error);
@@ -60,8 +61,8 @@ class CallRegistry {
   Mutex mutex_;
   // Shared with the calls' own operations, so that a call may be ended while it is finishing.
   std::map<const ServedCall*, std::shared_ptr<ServedCall>> calls_ ABSL_GUARDED_BY(mutex_);
-  // By job and worker index.
-  std::map<std::pair<uint64_t, uint32_t>, Claimant> claims_ ABSL_GUARDED_BY(mutex_);
+  // By job, generation and worker index.
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, Claimant> claims_ ABSL_GUARDED_BY(mutex_);
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -45,6 +45,9 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream>,
   // Sends no more messages; the call goes on until the server ends it.
   void HalfClose() { pump_.Close(WritePump::Rest::kDrop); }
 
+  // Sends what NextMessage still has, then no more; the call goes on until the server ends it.
+  void FlushAndHalfClose() { pump_.Close(WritePump::Rest::kFlush); }
+
   // Breaks the call off. OnFinished reports `reason`, unless the call has ended before.
   void Cancel(const absl::Status& reason);
 

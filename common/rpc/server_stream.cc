@@ -40,7 +40,7 @@ void ServerStream::OnRead(bool ok) {
     MutexLock lock(&mutex_);
     ended = end_.has_value();
     // A Read fails when the client has half-closed and also when the call is broken; in the second
-    // case nobody learns the status.
+    // case nobody learns the status, and OnFinish is told so.
     if (!ok && !ended) end_ = absl::OkStatus();
   }
   // What came after the end counts no more.
@@ -69,9 +69,11 @@ void ServerStream::PostLast() {
   io_.Finish(ToGrpcStatus(finished_with_), finish_tag_.Arm(shared_from_this()));
 }
 
-void ServerStream::OnFinish(bool /*ok*/) {
+void ServerStream::OnFinish(bool ok) {
   const std::shared_ptr<StreamHandler> handler = std::move(handler_);
-  handler->OnFinished(finished_with_);
+  // The status of a broken call does not leave this process.
+  const bool lost = !ok && finished_with_.ok();
+  handler->OnFinished(lost ? absl::UnavailableError("the stream was lost") : finished_with_);
 }
 
 }  // namespace sangam

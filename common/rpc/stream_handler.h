@@ -33,7 +33,8 @@ class StreamHandler {
   virtual void OnHalfClosed() {}
 
   // The stream is over, and this is the last call. `status`: a client learns how the call ended; a
-  // server, what it ended the call with. On the queue's thread.
+  // server, what it ended the call with, or UNAVAILABLE when it meant to end it with OK but the
+  // stream was lost. On the queue's thread.
   virtual void OnFinished(const absl::Status& status) = 0;
 };
 

@@ -134,7 +134,7 @@ absl::Status FeedStream::OnHello(const Frame& frame) {
         absl::StrCat("source: worker '", worker_,
                      "' has neither the first nor the last block, so there is nothing to send it"));
   }
-  RETURN_IF_ERROR(context_.registry->Claim(this, job_, source_, hello.incarnation()));
+  RETURN_IF_ERROR(context_.registry->Claim(this, job_, generation_, source_, hello.incarnation()));
   served_ = job;
   LogInfo("feed opened", "job=%d generation=%d worker=%s inputs=%d labels=%d", job_, generation_,
           LogValue(worker_), wants_inputs_, wants_labels_);

@@ -89,8 +89,8 @@ absl::Status ParameterStream::OnHello(const Frame& frame) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard,
                    context_.find_shard(frame.header.job()));
   RETURN_IF_ERROR(shard->CheckHello(frame.header, hello));
-  RETURN_IF_ERROR(context_.registry->Claim(this, frame.header.job(), frame.header.source(),
-                                           hello.incarnation()));
+  RETURN_IF_ERROR(context_.registry->Claim(this, frame.header.job(), frame.header.generation(),
+                                           frame.header.source(), hello.incarnation()));
   job_ = frame.header.job();
   source_ = frame.header.source();
   worker_ = hello.worker();

@@ -60,6 +60,7 @@ class FakePipelineNetwork::Link final : public PipelineLink {
     return exchange_->Receive(lane, tag, shape, stall_limit);
   }
   void Stop() override { exchange_->Stop(); }
+  void Fail(const absl::Status& reason) override { exchange_->Fail(reason); }
 
   absl::Status Close(absl::Duration deadline) override {
     if (network_ == nullptr) return closed_with_;
@@ -116,6 +117,8 @@ void FakePipelineNetwork::Detach(const FlowExchange* exchange) {
   MutexLock lock(&mutex_);
   const auto found = exchanges_.find(exchange->worker());
   if (found != exchanges_.end() && found->second.get() == exchange) exchanges_.erase(found);
+  woken_ = true;
+  changed_.SignalAll();
 }
 
 void FakePipelineNetwork::Fail(uint32_t worker, const absl::Status& status) {
@@ -126,6 +129,11 @@ void FakePipelineNetwork::Fail(uint32_t worker, const absl::Status& status) {
     if (found != exchanges_.end()) exchange = found->second;
   }
   if (exchange != nullptr) exchange->Fail(status);
+}
+
+bool FakePipelineNetwork::Has(uint32_t worker) const {
+  MutexLock lock(&mutex_);
+  return exchanges_.count(worker) > 0;
 }
 
 void FakePipelineNetwork::Cut() {
@@ -181,9 +189,18 @@ bool FakePipelineNetwork::CarryFrom(FlowExchange* from, size_t side) {
   std::shared_ptr<FlowExchange> to;
   {
     MutexLock lock(&mutex_);
+    const auto self = exchanges_.find(from->worker());
+    if (self == exchanges_.end() || self->second.get() != from) return false;
     const auto found = exchanges_.find(description.worker);
-    if (found == exchanges_.end()) return false;
-    to = found->second;
+    if (found != exchanges_.end()) to = found->second;
+  }
+  if (to == nullptr) {
+    // It has left in order.
+    const auto stream = streams_.find({from, side});
+    if (stream == streams_.end()) return false;
+    from->CloseStream(side, stream->second, true);
+    streams_.erase(stream);
+    return false;
   }
   size_t facing = 0;
   while (facing < to->sides().size() && (to->sides()[facing].worker != from->worker() ||
@@ -194,8 +211,12 @@ bool FakePipelineNetwork::CarryFrom(FlowExchange* from, size_t side) {
   // Both ends at once, as a stream does.
   if (streams_.count({from, side}) == 0 || streams_.count({to.get(), facing}) == 0) {
     const absl::StatusOr<uint64_t> near = from->OpenStream(side, carrier_);
+    if (!near.ok()) return false;
     const absl::StatusOr<uint64_t> far = to->OpenStream(facing, carrier_);
-    if (!near.ok() || !far.ok()) return false;
+    if (!far.ok()) {
+      from->CloseStream(side, *near, true);
+      return false;
+    }
     streams_[{from, side}] = *near;
     streams_[{to.get(), facing}] = *far;
   }

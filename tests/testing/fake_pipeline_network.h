@@ -32,6 +32,9 @@ class FakePipelineNetwork {
   // The worker's link, when there is one, fails with `status`.
   void Fail(uint32_t worker, const absl::Status& status);
 
+  // Whether the worker has a link that is not closed.
+  bool Has(uint32_t worker) const;
+
   // All streams are lost and opened again; what was not taken is sent again.
   void Cut();
 

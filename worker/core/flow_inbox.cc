@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -88,6 +89,12 @@ std::optional<FlowTensor> FlowInbox::Take(const FlowTag& tag) {
   taken.push_back(tag);
   if (taken.size() > uint64_t{kRemembered} * credits_) taken.pop_front();
   return tensor;
+}
+
+std::vector<FlowTag> FlowInbox::RecentlyTaken() const {
+  std::vector<FlowTag> recent;
+  for (const auto& [route, taken] : taken_) recent.insert(recent.end(), taken.begin(), taken.end());
+  return recent;
 }
 
 void FlowInbox::DropIncomplete() {

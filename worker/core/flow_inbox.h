@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -50,6 +51,9 @@ class FlowInbox {
 
   // Takes it out: there is room for one more of its route.
   std::optional<FlowTensor> Take(const FlowTag& tag);
+
+  // Among them all that were taken and that a sender may still have on its books.
+  std::vector<FlowTag> RecentlyTaken() const;
 
   // Forgets tensors that are not complete: on a new stream they come again from their beginning.
   void DropIncomplete();

@@ -10,14 +10,20 @@ namespace sangam {
 
 std::optional<Load> LoadSequence::Next() {
   while (round_.has_value()) {
-    const std::vector<Instruction>* list = round_->kind == RoundKind::kTrain      ? train_
-                                           : round_->kind == RoundKind::kEvaluate ? evaluate_
-                                                                                  : nullptr;
-    while (list != nullptr && position_ < list->size()) {
-      const Instruction& instruction = (*list)[position_++];
-      if (instruction.op == Op::kLoadBatch) return Load{*round_, instruction.index};
+    const StepProgram* program = round_->kind == RoundKind::kTrain      ? train_
+                                 : round_->kind == RoundKind::kEvaluate ? evaluate_
+                                                                        : nullptr;
+    for (; program != nullptr && window_ < program->windows; ++window_) {
+      const std::vector<Instruction>& list = program->lanes[lane_];
+      while (position_ < list.size()) {
+        const Instruction& instruction = list[position_++];
+        if (instruction.op != Op::kLoadBatch) continue;
+        const std::optional<Instruction> load = InWindow(*program, instruction, window_);
+        if (load.has_value()) return Load{*round_, load->index};
+      }
+      position_ = 0;
     }
-    position_ = 0;
+    window_ = 0;
     round_ = timeline_.Next(*round_);
   }
   return std::nullopt;

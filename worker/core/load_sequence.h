@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
@@ -21,19 +20,25 @@ struct Load {
 // say, round after round. Lets data be prepared ahead of the lane. Not thread-safe.
 class LoadSequence {
  public:
-  // `train`, `evaluate`: the lane's lists; borrowed, must outlive the sequence.
-  LoadSequence(const Timeline& timeline, const std::vector<Instruction>* train,
-               const std::vector<Instruction>* evaluate)
-      : timeline_(timeline), train_(train), evaluate_(evaluate), round_(timeline.First()) {}
+  // `train`, `evaluate`: of the worker, with this lane; borrowed, must outlive the sequence.
+  LoadSequence(const Timeline& timeline, const StepProgram* train, const StepProgram* evaluate,
+               size_t lane)
+      : timeline_(timeline),
+        train_(train),
+        evaluate_(evaluate),
+        lane_(lane),
+        round_(timeline.First()) {}
 
   // Nothing after the last one.
   std::optional<Load> Next();
 
  private:
   Timeline timeline_;
-  const std::vector<Instruction>* train_;
-  const std::vector<Instruction>* evaluate_;
+  const StepProgram* train_;
+  const StepProgram* evaluate_;
+  size_t lane_;
   std::optional<Round> round_;
+  uint32_t window_ = 0;  // of the round
   size_t position_ = 0;  // within the round's list
 };
 

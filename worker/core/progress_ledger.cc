@@ -47,7 +47,10 @@ std::optional<v1::TraceReport> ProgressLedger::AddTrace(uint64_t step,
                                                         std::vector<v1::TraceEvent> events) {
   Trace& entry = traces_[step];
   entry.report.set_step(step);
-  for (v1::TraceEvent& event : events) *entry.report.add_event() = std::move(event);
+  for (v1::TraceEvent& event : events) {
+    if (entry.report.event_size() >= kMaxTraceEvents) break;
+    *entry.report.add_event() = std::move(event);
+  }
   if (++entry.lanes_done < lanes_) return std::nullopt;
   v1::TraceReport report = std::move(entry.report);
   traces_.erase(step);

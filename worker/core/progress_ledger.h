@@ -15,6 +15,9 @@ namespace sangam {
 // it is there to be reported. Pure and not thread-safe. Lanes may be one step apart.
 class ProgressLedger {
  public:
+  // A report of them fits into one message to the coordinator.
+  static constexpr int kMaxTraceEvents = 1 << 16;
+
   // REQUIRES: worker_shares is not empty, lanes >= 1.
   ProgressLedger(ShareSpan worker_shares, uint32_t lanes, uint32_t evaluation_chunks)
       : worker_shares_(worker_shares), lanes_(lanes), evaluation_chunks_(evaluation_chunks) {}
@@ -29,7 +32,8 @@ class ProgressLedger {
   std::optional<v1::EvaluationReport> AddScores(uint64_t step,
                                                 const std::vector<v1::EvaluationChunk>& chunks);
 
-  // What a lane did in `step`. Returns the worker's report, lane after lane, with the last lane.
+  // What a lane did in `step`. Returns the worker's report, lane after lane, with the last lane. It
+  // has kMaxTraceEvents at most; what comes after them is lost.
   std::optional<v1::TraceReport> AddTrace(uint64_t step, std::vector<v1::TraceEvent> events);
 
   // A lane is through: the times of its blocks. Returns the sums over all lanes with the last one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@
 
 namespace sangam {
 namespace {
+
+// Chunks of a window, all lanes together: few enough that the lists stay small (28 bytes for each
+// instruction, a few of them for each block), many enough that filling and draining a pipeline once
+// for each window costs nothing.
+constexpr uint64_t kWindowChunks = 16384;
 
 absl::StatusOr<const v1::WorkerPlan*> FindWorker(const v1::Plan& plan, uint32_t worker) {
   if (worker >= static_cast<uint32_t>(plan.worker_size())) {
@@ -102,14 +108,19 @@ absl::StatusOr<StepProgram> EvaluateProgram(const v1::Plan& plan, const v1::Work
     return absl::InvalidArgumentError(absl::StrCat(
         "found ", inputs.evaluation_chunks, " evaluation chunks, expected at most ", UINT32_MAX));
   }
+  StepProgram program;
+  program.stride = std::max<uint64_t>(1, kWindowChunks / inputs.lanes) * inputs.lanes * parts;
+  program.end = inputs.evaluation_chunks;
+  if (program.stride > 0 && program.end > program.stride) {
+    program.windows = static_cast<uint32_t>((program.end - 1) / program.stride + 1);
+  }
+  const uint64_t first_end = std::min(program.end, program.stride);
   std::vector<std::vector<LaneMicroBatch>> chunks(inputs.lanes);
   uint64_t lane = 0;
-  for (uint64_t c = worker.evaluation_part(); parts > 0 && c < inputs.evaluation_chunks;
-       c += parts) {
+  for (uint64_t c = worker.evaluation_part(); parts > 0 && c < first_end; c += parts) {
     chunks[lane].push_back({static_cast<uint32_t>(c), 0, false});
     lane = (lane + 1) % inputs.lanes;
   }
-  StepProgram program;
   for (const std::vector<LaneMicroBatch>& own : chunks) {
     std::vector<Pass> passes;
     if (!own.empty()) passes = RankForwards(ShapeOf(plan, own.size()), worker.rank());
@@ -119,6 +130,20 @@ absl::StatusOr<StepProgram> EvaluateProgram(const v1::Plan& plan, const v1::Work
 }
 
 }  // namespace
+
+std::optional<Instruction> InWindow(const StepProgram& program, const Instruction& instruction,
+                                    uint32_t window) {
+  if (instruction.op == Op::kAwaitWeights) return instruction;
+  if (instruction.op == Op::kEndEvaluation) {
+    if (window + 1 < program.windows) return std::nullopt;
+    return instruction;
+  }
+  const uint64_t index = instruction.index + window * program.stride;
+  if (index >= program.end) return std::nullopt;
+  Instruction moved = instruction;
+  moved.index = static_cast<uint32_t>(index);
+  return moved;
+}
 
 absl::StatusOr<uint32_t> NumLanes(const v1::Plan& plan, uint32_t worker, uint32_t threads) {
   ASSIGN_OR_RETURN(const v1::WorkerPlan* found, FindWorker(plan, worker));

@@ -2,6 +2,7 @@
 #define SANGAM_WORKER_CORE_STEP_PROGRAM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,18 @@ enum class RoundKind {
 // nothing.
 struct StepProgram {
   std::vector<std::vector<Instruction>> lanes;
+
+  // A list does not grow with the test set: it is followed for one window of chunks after the
+  // other, with indices that are larger by `stride` in each. Those from `end` on are left out.
+  uint32_t windows = 1;
+  uint64_t stride = 0;
+  uint64_t end = UINT32_MAX;
 };
+
+// What a lane does in a window (< program.windows) where its list has `instruction`; nothing when
+// it is left out there.
+std::optional<Instruction> InWindow(const StepProgram& program, const Instruction& instruction,
+                                    uint32_t window);
 
 // What a program depends on besides the plan.
 struct ProgramInputs {

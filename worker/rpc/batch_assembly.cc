@@ -22,6 +22,11 @@ std::string Describe(const BatchId& id) {
                       id.evaluation ? " of the test set at step " : " of step ", id.step);
 }
 
+// A value that this version does not know has no name.
+std::string NameOf(const std::string& name, int value) {
+  return name.empty() ? absl::StrCat(value) : name;
+}
+
 }  // namespace
 
 BatchAssembly::BatchAssembly(const BatchOptions& options, const BatchId& id,
@@ -44,12 +49,14 @@ absl::Status BatchAssembly::CheckBelongs(const v1::FrameHeader& header) const {
   const v1::FrameKind kind = expects_inputs() ? v1::FRAME_KIND_INPUTS : v1::FRAME_KIND_LABELS;
   if (header.kind() != kind) {
     return absl::InvalidArgumentError(
-        absl::StrCat("kind: found ", header.kind(), ", expected ", v1::FrameKind_Name(kind)));
+        absl::StrCat("kind: found ", NameOf(v1::FrameKind_Name(header.kind()), header.kind()),
+                     ", expected ", v1::FrameKind_Name(kind)));
   }
   const v1::Encoding encoding = expects_inputs() ? v1::ENCODING_FP32 : v1::ENCODING_UINT32;
   if (header.encoding() != encoding) {
-    return absl::InvalidArgumentError(absl::StrCat("encoding: found ", header.encoding(),
-                                                   ", expected ", v1::Encoding_Name(encoding)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "encoding: found ", NameOf(v1::Encoding_Name(header.encoding()), header.encoding()),
+        ", expected ", v1::Encoding_Name(encoding)));
   }
   return absl::OkStatus();
 }

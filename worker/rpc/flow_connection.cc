@@ -93,9 +93,15 @@ void FlowConnection::Close() {
     MutexLock lock(&mutex_);
     closing_ = true;
     stream = stream_;
+    // Tries now.
     if (stream == nullptr) alarm_.Cancel();
   }
-  if (stream != nullptr) stream->HalfClose();
+  if (stream != nullptr) stream->FlushAndHalfClose();
+}
+
+absl::Status FlowConnection::closed_with() const {
+  MutexLock lock(&mutex_);
+  return closed_with_;
 }
 
 void FlowConnection::End(const absl::Status& reason) {
@@ -154,12 +160,21 @@ void FlowConnection::OnFinished(const absl::Status& status) {
   {
     MutexLock lock(&mutex_);
     stream_ = nullptr;
-    exchange_->CloseStream(side_, number_);
+    if (status.ok() || frame_came_ ||
+        (opened_at_.has_value() && Clock::Real().Steady() - *opened_at_ >= kWorkingAfter)) {
+      worked_ = true;
+      not_working_since_ = Clock::Real().Steady();
+      tries_ = 0;
+      backoff_.Reset();
+    }
+    // OK comes from a worker that has read everything up to the half-close. One that does not know
+    // the job any more has gone in order too: who waits for a last word from here would know it.
+    const bool in_order =
+        closing_ && !fault_.has_value() && (status.ok() || (worked_ && absl::IsNotFound(status)));
+    exchange_->CloseStream(side_, number_, in_order);
     if (fault_.has_value()) {
       end = *fault_;
-    } else if (closing_) {
-      end = WithContext(status, exchange_->NameOfSide(side_));
-    } else {
+    } else if (!in_order) {
       end = TryAgain(status.ok() ? absl::UnavailableError("it ended the stream") : status);
       if (end.ok()) return;
     }
@@ -170,20 +185,19 @@ void FlowConnection::OnFinished(const absl::Status& status) {
 absl::Status FlowConnection::TryAgain(const absl::Status& status) {
   const absl::Duration now = Clock::Real().Steady();
   const std::string peer = exchange_->NameOfSide(side_);
-  if (!IsRetryable(status)) return WithContext(status, peer);
-  if (frame_came_ || (opened_at_.has_value() && now - *opened_at_ >= kWorkingAfter)) {
-    not_working_since_ = now;
-    tries_ = 0;
-    backoff_.Reset();
-  }
+  // A worker that has forgotten the job has failed or was stopped. The coordinator knows why, and
+  // will end the job here too.
+  const bool gone = worked_ && absl::IsNotFound(status);
+  if (!IsRetryable(status) && !gone) return WithContext(status, peer);
   const absl::Duration left = options_.connect_deadline - (now - not_working_since_);
-  if (left <= absl::ZeroDuration()) {
+  if (left <= absl::ZeroDuration() && !closing_ && exchange_->Needs(side_)) {
     return absl::UnavailableError(absl::StrCat(
         peer, ": no working stream for ",
         absl::FormatDuration(absl::Trunc(now - not_working_since_, absl::Milliseconds(1))),
         ", tried ", tries_, " times, the last one failed with ", status.ToString()));
   }
-  const absl::Duration delay = std::min(backoff_.Next(), left);
+  absl::Duration delay = backoff_.Next();
+  if (left > absl::ZeroDuration()) delay = std::min(delay, left);
   LogWarning("flow lost, trying again", "job=%d peer=%s tries=%d delay=%s status=%s",
              exchange_->job(), LogValue(peer), tries_,
              absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1))),
@@ -194,17 +208,32 @@ absl::Status FlowConnection::TryAgain(const absl::Status& status) {
 
 void FlowConnection::OnAlarm(bool /*ok*/) {
   absl::Status end;
+  std::shared_ptr<ClientStream> last;
   {
     MutexLock lock(&mutex_);
-    if (!closing_ && StartStream().ok()) return;
+    if (!fault_.has_value() && StartStream().ok()) {
+      if (!closing_) return;
+      last = stream_;
+    }
     end = fault_.value_or(absl::OkStatus());
   }
-  Finish(end);
+  if (last == nullptr) {
+    Finish(end);
+  } else {
+    last->FlushAndHalfClose();
+  }
 }
 
 void FlowConnection::Finish(const absl::Status& status) {
-  // Without effect when the exchange has ended before.
-  if (!status.ok()) exchange_->Fail(status);
+  bool closing;
+  {
+    MutexLock lock(&mutex_);
+    closing = closing_;
+    closed_with_ = status;
+  }
+  // Without effect when the exchange has ended before. Whoever closes needs this stream no more,
+  // but the workers in front may still need theirs.
+  if (!status.ok() && !closing) exchange_->Fail(status);
   // The last thing: whoever waits for it may destroy the queue.
   activities_->End();
 }

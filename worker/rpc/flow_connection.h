@@ -26,15 +26,15 @@
 namespace sangam {
 
 // This worker's way to one that it sends activations to: a stream that is opened again when it is
-// lost. When the connection gives up, the exchange fails. Thread-safe; shared with its pending
-// operations.
+// lost, until it has ended in order. When the connection gives up before Close or End, the exchange
+// fails. Thread-safe; shared with its pending operations.
 class FlowConnection final : public StreamHandler,
                              public FlowCarrier,
                              public std::enable_shared_from_this<FlowConnection> {
  public:
   struct Options {
-    // How long there may be no working stream. One works when a frame has come by it, or when it
-    // has stayed open for a second.
+    // How long there may be no working stream while the other worker is needed. One works when a
+    // frame has come by it, or when it has stayed open for a second.
     absl::Duration connect_deadline = absl::Seconds(30);
     Backoff::Options backoff;
   };
@@ -46,8 +46,12 @@ class FlowConnection final : public StreamHandler,
 
   void Open();
 
-  // Half-closes; the other worker ends the stream. Without a stream the connection ends at once.
+  // Sends what waits and half-closes; the other worker ends the stream. A stream that is lost
+  // before that is opened again, for the same.
   void Close();
+
+  // What the connection has ended with after Close.
+  absl::Status closed_with() const;
 
   // FlowCarrier. End breaks everything off for `reason`.
   void Wake() override;
@@ -60,9 +64,9 @@ class FlowConnection final : public StreamHandler,
   void OnFinished(const absl::Status& status) override;
 
  private:
-  // Errors: Unavailable  the exchange has ended
+  // Errors: as OpenStream of the exchange
   absl::Status StartStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What to do after a stream has ended with `status`: OK when an alarm for the next try was set,
+  // What to do after a stream was lost with `status`: OK when an alarm for the next try was set,
   // else what the connection ends with.
   absl::Status TryAgain(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnAlarm(bool ok);
@@ -76,7 +80,7 @@ class FlowConnection final : public StreamHandler,
   ActivityCount* const activities_;
   OperationTag<FlowConnection> alarm_tag_{&FlowConnection::OnAlarm};
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // None between two tries.
   std::shared_ptr<ClientStream> stream_ ABSL_GUARDED_BY(mutex_);
   // As the exchange calls the stream.
@@ -86,10 +90,12 @@ class FlowConnection final : public StreamHandler,
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   // What the connection ends with whatever its stream ends with.
   std::optional<absl::Status> fault_ ABSL_GUARDED_BY(mutex_);
+  absl::Status closed_with_ ABSL_GUARDED_BY(mutex_);
 
   // Tries, on the steady clock.
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   uint64_t tries_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool worked_ ABSL_GUARDED_BY(mutex_) = false;  // one stream did
   absl::Duration not_working_since_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
   std::optional<absl::Duration> opened_at_ ABSL_GUARDED_BY(mutex_);
   bool frame_came_ ABSL_GUARDED_BY(mutex_) = false;

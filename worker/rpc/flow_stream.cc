@@ -71,8 +71,8 @@ absl::Status FlowStream::OnHello(const Frame& frame) {
   ASSIGN_OR_RETURN(const std::shared_ptr<FlowExchange> exchange,
                    context_.jobs->Find(frame.header.job()));
   ASSIGN_OR_RETURN(const size_t side, exchange->CheckHello(frame.header, hello));
-  RETURN_IF_ERROR(context_.registry->Claim(this, frame.header.job(), frame.header.source(),
-                                           hello.incarnation()));
+  RETURN_IF_ERROR(context_.registry->Claim(this, frame.header.job(), frame.header.generation(),
+                                           frame.header.source(), hello.incarnation()));
   ASSIGN_OR_RETURN(const uint64_t number, exchange->OpenStream(side, shared_from_this()));
   LogInfo("flow opened", "job=%d generation=%d worker=%s", exchange->job(), exchange->generation(),
           LogValue(hello.worker()));
@@ -109,7 +109,7 @@ void FlowStream::SetEnding() {
 
 void FlowStream::OnFinished(const absl::Status& status) {
   const Place from = place();
-  if (from.exchange != nullptr) from.exchange->CloseStream(from.side, from.number);
+  if (from.exchange != nullptr) from.exchange->CloseStream(from.side, from.number, status.ok());
   std::shared_ptr<ServerStream> stream;
   std::string worker;
   {

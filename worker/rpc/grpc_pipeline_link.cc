@@ -56,6 +56,8 @@ GrpcPipelineLink::GrpcPipelineLink(std::shared_ptr<FlowExchange> exchange, FlowR
 GrpcPipelineLink::~GrpcPipelineLink() {
   // What it ends with is of no interest to the one who did not call it.
   const absl::Status ignored = Close(absl::ZeroDuration());
+  // Not before: until then streams that come are told why the exchange has ended.
+  registry_->Remove(exchange_.get());
 }
 
 absl::Status GrpcPipelineLink::Start(std::function<void(const absl::Status&)> on_failure) {
@@ -106,6 +108,8 @@ absl::StatusOr<FloatBuffer> GrpcPipelineLink::Receive(uint32_t lane, const FlowT
 
 void GrpcPipelineLink::Stop() { exchange_->Stop(); }
 
+void GrpcPipelineLink::Fail(const absl::Status& reason) { exchange_->Fail(reason); }
+
 absl::Status GrpcPipelineLink::Close(absl::Duration deadline) {
   MutexLock lock(&mutex_);
   if (!closed_with_.has_value()) closed_with_ = CloseStreams(deadline);
@@ -121,6 +125,7 @@ absl::Status GrpcPipelineLink::CloseStreams(absl::Duration deadline) {
   in_time = (!started_ || exchange_->AwaitStreamsOver(until)) && in_time;
   const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
       "other workers did not end their streams within ", absl::FormatDuration(deadline)));
+  // When the exchange ends meanwhile it ends the streams.
   const absl::Duration goodbye = std::min(until - now(), kGoodbye);
   if (!activities_.WaitForNone(std::max(goodbye, absl::ZeroDuration()))) {
     in_time = false;
@@ -129,12 +134,14 @@ absl::Status GrpcPipelineLink::CloseStreams(absl::Duration deadline) {
     SANGAM_CHECK(activities_.WaitForNone(kCancelDeadline));
   }
   const absl::Status failure = exchange_->failure();
-  registry_->Remove(exchange_.get());
+  const bool stopped = exchange_->AwaitEnd(absl::ZeroDuration());
   exchange_->Close();
   if (watch_.joinable()) watch_.join();
   thread_.Shutdown();
-  if (!failure.ok()) return failure;
-  return in_time ? absl::OkStatus() : late;
+  if (stopped) return failure;
+  if (!in_time) return late;
+  for (const auto& connection : connections_) RETURN_IF_ERROR(connection->closed_with());
+  return absl::OkStatus();
 }
 
 }  // namespace sangam

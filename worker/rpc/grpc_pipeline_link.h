@@ -56,6 +56,7 @@ class GrpcPipelineLink final : public PipelineLink {
   absl::StatusOr<FloatBuffer> Receive(uint32_t lane, const FlowTag& tag, FlowShape shape,
                                       absl::Duration stall_limit) override;
   void Stop() override;
+  void Fail(const absl::Status& reason) override;
   absl::Status Close(absl::Duration deadline) override;
 
  private:

@@ -43,6 +43,13 @@ std::string KindName(v1::FrameKind kind) {
   return name.empty() ? absl::StrCat(static_cast<int>(kind)) : name;
 }
 
+// What other workers are told of a failure: not by a code after which they would try again.
+absl::Status ForPeers(const absl::Status& failure) {
+  const bool looks_lost =
+      absl::IsUnavailable(failure) || absl::IsCancelled(failure) || absl::IsNotFound(failure);
+  return absl::Status(looks_lost ? absl::StatusCode::kAborted : failure.code(), failure.message());
+}
+
 std::string Limit(absl::Duration limit) {
   return absl::FormatDuration(absl::Trunc(limit, absl::Milliseconds(1)));
 }
@@ -173,13 +180,14 @@ absl::StatusOr<FloatBuffer> FlowExchange::WaitForRoom(const FlowRoute& route, si
                                                       absl::Duration stall_limit) {
   const absl::Duration until = Now() + stall_limit;
   FlowLedger& ledger = states_[side]->ledger;
-  FloatBufferPool& pool = pools_.find({route.boundary, route.direction})->second;
   bool reserved = false;
   for (;;) {
     if (!end_.ok()) return end_;
     if (!reserved) reserved = ledger.Reserve(route);
     if (reserved) {
-      absl::StatusOr<FloatBuffer> buffer = pool.Take();
+      // Not earlier: an exchange that is closed has no pools.
+      absl::StatusOr<FloatBuffer> buffer =
+          pools_.find({route.boundary, route.direction})->second.Take();
       if (buffer.ok()) return buffer;
     }
     const absl::Duration left = until - Now();
@@ -309,15 +317,17 @@ void FlowExchange::End(State state, const absl::Status& status, std::optional<si
     if (state_ != State::kOpen) return;
     state_ = state;
     end_ = status;
+    if (state == State::kFailed) failure_ = status;
     for (const auto& changed : lane_changed_) changed->SignalAll();
     ended_.SignalAll();
     progressed_.SignalAll();
   }
-  if (state == State::kFailed) {
-    EndStreams(absl::UnavailableError(absl::StrCat("the link of ", NameOf(worker()),
-                                                   " has failed: ", status.message())),
-               except);
-  }
+  EndStreams(state == State::kFailed ? ForPeers(status) : EndedStatus(), except);
+}
+
+absl::Status FlowExchange::EndedStatus() const {
+  return absl::UnavailableError(
+      absl::StrCat(NameOf(worker()), " has ended its part in job ", job()));
 }
 
 void FlowExchange::EndStreams(const absl::Status& status, std::optional<size_t> except) {
@@ -341,9 +351,6 @@ void FlowExchange::Fail(const absl::Status& status) { End(State::kFailed, status
 
 void FlowExchange::Close() {
   End(State::kClosed, absl::CancelledError("the link is closed"), std::nullopt);
-  EndStreams(
-      absl::UnavailableError(absl::StrCat(NameOf(worker()), " has ended its part in job ", job())),
-      std::nullopt);
   MutexLock lock(&mutex_);
   for (const auto& state : states_) {
     state->ledger.Clear();
@@ -354,7 +361,7 @@ void FlowExchange::Close() {
 
 absl::Status FlowExchange::failure() const {
   MutexLock lock(&mutex_);
-  return state_ == State::kFailed ? end_ : absl::OkStatus();
+  return failure_;
 }
 
 bool FlowExchange::AwaitEnd(absl::Duration timeout) {
@@ -372,8 +379,8 @@ bool FlowExchange::AllTaken() {
   for (size_t side = 0; side < descriptions_.size(); ++side) {
     const SideState& state = *states_[side];
     if (state.ledger.num_untaken() > 0) return false;
-    // Whoever has ended its stream wants no answers.
-    if (!state.answers.empty() && (descriptions_[side].opens || state.open)) return false;
+    // A stream that has ended in order wants no answers.
+    if (!state.answers.empty() && !state.over) return false;
   }
   return true;
 }
@@ -391,13 +398,20 @@ bool FlowExchange::AwaitTaken(absl::Duration until) {
 bool FlowExchange::AwaitStreamsOver(absl::Duration until) {
   MutexLock lock(&mutex_);
   for (size_t side = 0; side < descriptions_.size(); ++side) {
-    while (state_ == State::kOpen && !descriptions_[side].opens && states_[side]->open) {
+    const SideState& state = *states_[side];
+    if (descriptions_[side].opens || state.stream == 0) continue;
+    while (state_ == State::kOpen && !state.over) {
       const absl::Duration left = until - Now();
       if (left <= absl::ZeroDuration()) return false;
       progressed_.WaitFor(&mutex_, left);
     }
   }
   return true;
+}
+
+bool FlowExchange::Needs(size_t side) const {
+  MutexLock lock(&mutex_);
+  return states_[side]->waiters > 0 || states_[side]->ledger.num_untaken() > 0;
 }
 
 absl::Status FlowExchange::LostPeer(absl::Duration limit) {
@@ -472,23 +486,32 @@ absl::StatusOr<uint64_t> FlowExchange::OpenStream(size_t side,
   // No frame of the stream before is being written to memory that is let go of here.
   MutexLock receive_lock(&state.receive_mutex);
   MutexLock lock(&mutex_);
-  if (state_ != State::kOpen) {
-    return absl::UnavailableError(
-        absl::StrCat(NameOf(worker()), " has ended its part in job ", job()));
-  }
+  if (!failure_.ok()) return ForPeers(failure_);
+  if (state_ != State::kOpen) return EndedStatus();
   state.carrier = carrier;
   state.open = true;
+  state.over = false;
+  AnswerAgain(&state);
   state.inbox.DropIncomplete();
   state.ledger.SendAgain();
   return ++state.stream;
 }
 
-void FlowExchange::CloseStream(size_t side, uint64_t stream) {
+void FlowExchange::AnswerAgain(SideState* state) {
+  // Among them those that wait: they are the latest.
+  state->answers = state->inbox.RecentlyTaken();
+  state->next_answer = 0;
+}
+
+void FlowExchange::CloseStream(size_t side, uint64_t stream, bool in_order) {
   MutexLock lock(&mutex_);
   SideState& state = *states_[side];
   if (state.stream != stream) return;
   state.open = false;
+  state.over = in_order;
   state.not_open_since = Now();
+  // Until there is a new stream nobody can tell whether the last ones have come.
+  if (!in_order) AnswerAgain(&state);
   progressed_.SignalAll();
 }
 

@@ -78,10 +78,11 @@ class FlowExchange {
   absl::StatusOr<FloatBuffer> Receive(uint32_t lane, const FlowTag& tag, FlowShape shape,
                                       absl::Duration stall_limit);
 
-  // Each ends the exchange, when nothing has ended it before: who waits, now or later, learns it.
+  // Each ends the exchange and its streams, when nothing has ended it before: who waits, now or
+  // later, learns it. After Fail the other workers learn the reason too.
   void Stop();
   void Fail(const absl::Status& status);
-  // Also lets go of all memory and ends the streams.
+  // Also lets go of all memory.
   void Close();
 
   // What a failed exchange has failed with; OK otherwise.
@@ -91,8 +92,12 @@ class FlowExchange {
   // Waits until the other workers have taken everything, at most until `until` on the steady clock;
   // whether they have. So too when the exchange has ended otherwise.
   bool AwaitTaken(absl::Duration until);
-  // Waits until the streams that others have opened are over.
+  // Waits until others have ended in order the streams that they have opened; one that is lost
+  // comes again.
   bool AwaitStreamsOver(absl::Duration until);
+  // Whether a lane waits for the worker of this side, or that worker has not taken all that was
+  // sent.
+  bool Needs(size_t side) const;
 
   // Unavailable when a lane waits for a worker that should have opened a stream and there has been
   // none for `limit`; names the worker.
@@ -110,11 +115,14 @@ class FlowExchange {
   //         InvalidArgument     a worker that has no activations to send here
   absl::StatusOr<size_t> CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello);
 
-  // A new stream of the side: replaces the one before, and everything untaken is sent again by it.
-  // Returns the stream's number. Errors: Unavailable  the exchange has ended
+  // A new stream of the side: replaces the one before, and everything untaken is sent again by it,
+  // also the last words that something was taken. Returns the stream's number.
+  // Errors: Unavailable  the exchange has ended
+  //         others       as what it has failed with
   absl::StatusOr<uint64_t> OpenStream(size_t side, const std::shared_ptr<FlowCarrier>& carrier);
-  // The stream is over.
-  void CloseStream(size_t side, uint64_t stream);
+  // The stream is over. `in_order`: the worker that had opened it had nothing more to say, and the
+  // other one has heard it all; else the stream is lost and will be opened again.
+  void CloseStream(size_t side, uint64_t stream, bool in_order);
 
   // The next frame to send on a stream, if there is one.
   std::optional<Frame> NextFrame(size_t side, uint64_t stream);
@@ -144,6 +152,7 @@ class FlowExchange {
     std::weak_ptr<FlowCarrier> carrier;
     uint64_t stream = 0;  // number of the newest
     bool open = false;
+    bool over = false;  // the newest has ended in order
     absl::Duration not_open_since = absl::InfiniteDuration();
     uint32_t waiters = 0;  // lanes that wait for the other worker
   };
@@ -176,6 +185,10 @@ class FlowExchange {
                        const v1::FrameHeader& header, const SlicePayload& payload);
   void End(State state, const absl::Status& status, std::optional<size_t> except);
   void EndStreams(const absl::Status& status, std::optional<size_t> except);
+  // What other workers are told when the exchange has ended without a failure.
+  absl::Status EndedStatus() const;
+  // All that was taken of late is said again.
+  void AnswerAgain(SideState* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllTaken() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const FlowMap map_;
@@ -192,6 +205,7 @@ class FlowExchange {
   mutable Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kOpen;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   // The sides, and behind them this worker's traffic with itself. Their members are guarded by
   // mutex_, but for receive_mutex.
   std::vector<std::unique_ptr<SideState>> states_;

@@ -93,10 +93,20 @@ void JobRunner::Work(ReportSink* sink) {
       dirty_ = false;
       wanted = wanted_;
     }
+    RunTasks(wanted);
     LetGo(wanted);
     TakeUp(wanted, sink);
+    RunTasks(wanted);
   }
   LetGo({});
+}
+
+void JobRunner::RunTasks(const Assignments& wanted) {
+  for (const auto& [job, task] : tasks_) {
+    const auto found = wanted.find(job);
+    if (found == wanted.end() || found->second.phase() != v1::Assignment::RUN) continue;
+    if (found->second.plan().generation() == task->generation()) task->Run(found->second);
+  }
 }
 
 void JobRunner::LetGo(const Assignments& wanted) {
@@ -119,7 +129,6 @@ void JobRunner::TakeUp(const Assignments& wanted, ReportSink* sink) {
   for (const auto& [job, assignment] : wanted) {
     std::unique_ptr<JobTask>& task = tasks_[job];
     if (task == nullptr) task = std::make_unique<JobTask>(&options_, sink, assignment);
-    if (assignment.phase() == v1::Assignment::RUN) task->Run(assignment);
   }
 }
 

@@ -67,8 +67,11 @@ class JobRunner {
 
   JobRunner(const WorkerOptions& options, std::optional<DataRoot> data_root);
   void Work(ReportSink* sink);
+  // Those that are here already need not wait until others are gone.
+  void RunTasks(const Assignments& wanted);
   // Stops the tasks that are not wanted any more, and waits for them.
   void LetGo(const Assignments& wanted);
+  // Begins those that are new.
   void TakeUp(const Assignments& wanted, ReportSink* sink);
 
   const std::optional<DataRoot> data_root_;

@@ -64,7 +64,10 @@ void JobTask::Stop() {
 void JobTask::Report(v1::JobReport report) { sink_->Report(job_, generation_, std::move(report)); }
 
 void JobTask::Work(const v1::Assignment& assignment) {
-  const absl::Status status = PrepareAndRun(assignment);
+  // Outlives the report of a failure: neighbours that find the job gone here may say so to the
+  // coordinator, which should know the reason by then.
+  std::unique_ptr<PreparedJob> job;
+  const absl::Status status = PrepareAndRun(assignment, &job);
   if (stopped_.load(std::memory_order_acquire)) {
     LogInfo("job let go", "job=%d generation=%d", job_, generation_);
     return;
@@ -73,6 +76,8 @@ void JobTask::Work(const v1::Assignment& assignment) {
   if (status.ok()) {
     LogInfo("job finished", "job=%d generation=%d", job_, generation_);
     report.mutable_finished();
+    // The coordinator may have the next job for this memory.
+    job = nullptr;
   } else {
     LogError("job failed", "job=%d generation=%d status=%s", job_, generation_,
              LogValue(status.ToString()));
@@ -82,7 +87,8 @@ void JobTask::Work(const v1::Assignment& assignment) {
   Report(std::move(report));
 }
 
-absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment) {
+absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment,
+                                    std::unique_ptr<PreparedJob>* prepared) {
   ASSIGN_OR_RETURN(const uint32_t worker, FindWorker(assignment.plan(), *options_));
   PrepareOptions prepare;
   prepare.data_root = options_->data_root;
@@ -91,7 +97,8 @@ absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment) {
   prepare.memory_limit = options_->memory_limit;
   prepare.make_pipeline_link = options_->make_pipeline_link;
   prepare.cancelled = &stopped_;
-  ASSIGN_OR_RETURN(const std::unique_ptr<PreparedJob> job, PrepareJob(assignment, worker, prepare));
+  ASSIGN_OR_RETURN(*prepared, PrepareJob(assignment, worker, prepare));
+  PreparedJob* const job = prepared->get();
   v1::JobReport ready;
   *ready.mutable_ready() = job->Facts();
   LogInfo("job prepared", "job=%d generation=%d worker=%d rank=%d lanes=%d train_samples=%d", job_,
@@ -101,7 +108,7 @@ absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment) {
   ASSIGN_OR_RETURN(const v1::Assignment run, AwaitRun());
   // A worker without shares has nothing to do, and its end is not waited for.
   if (job->lanes.empty()) return absl::OkStatus();
-  return Train(job.get(), run);
+  return Train(job, run);
 }
 
 absl::StatusOr<v1::Assignment> JobTask::AwaitRun() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -40,7 +41,7 @@ struct TaskOptions {
 
 // One generation of one job on this worker, on a thread of its own: prepares, reports READY, waits
 // to be told to run, trains, reports FINISHED; or reports FAILED, once, and does nothing more. Lets
-// go of all memory when it has ended. Thread-safe.
+// go of all memory before it says FINISHED, and soon after FAILED. Thread-safe.
 class JobTask {
  public:
   // Begins to prepare. `options` and `sink` must outlive the task.
@@ -59,7 +60,8 @@ class JobTask {
 
  private:
   void Work(const v1::Assignment& assignment);
-  absl::Status PrepareAndRun(const v1::Assignment& assignment);
+  // What was prepared is in `job` afterwards, so that the caller says when it goes.
+  absl::Status PrepareAndRun(const v1::Assignment& assignment, std::unique_ptr<PreparedJob>* job);
   // Cancelled when stopped.
   absl::StatusOr<v1::Assignment> AwaitRun();
   absl::Status Train(PreparedJob* job, const v1::Assignment& run);

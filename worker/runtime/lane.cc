@@ -95,10 +95,14 @@ absl::Status Lane::RunRound(Round round) {
   const StepProgram* program = training                             ? parts_.train
                                : round.kind == RoundKind::kEvaluate ? parts_.evaluate
                                                                     : parts_.finish;
-  for (const Instruction& instruction : program->lanes[index_]) {
-    if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
-    RETURN_IF_ERROR(Timed(instruction, traced), "%s at step %d, %s", NameOf(round.kind), round.step,
-                    ToString(instruction));
+  for (uint32_t window = 0; window < program->windows; ++window) {
+    for (const Instruction& listed : program->lanes[index_]) {
+      if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
+      const std::optional<Instruction> instruction = InWindow(*program, listed, window);
+      if (!instruction.has_value()) continue;
+      RETURN_IF_ERROR(Timed(*instruction, traced), "%s at step %d, %s", NameOf(round.kind),
+                      round.step, ToString(*instruction));
+    }
   }
   if (traced) parts_.reporter->AddTrace(round.step, record_.TakeEvents());
   return absl::OkStatus();
@@ -195,9 +199,14 @@ absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
   ASSIGN_OR_RETURN(slot->batch, parts_.batches->Take(index_, parts_.stall_limit));
   const BatchId expected{round_.kind == RoundKind::kEvaluate, round_.step, instruction.index};
   if (!(slot->batch.id == expected) || slot->batch.rows != slot->rows) {
-    return absl::InternalError(absl::StrCat(
-        "the batch of step ", slot->batch.id.step, ", index ", slot->batch.id.index, " with ",
-        slot->batch.rows, " samples was prepared, expected ", slot->rows, " samples"));
+    const auto describe = [](const BatchId& id, uint64_t samples) {
+      return absl::StrCat(id.evaluation ? "chunk " : "micro-batch ", id.index, " of the ",
+                          id.evaluation ? "evaluation at step " : "step ", id.step, " with ",
+                          samples, " samples");
+    };
+    return absl::InternalError(absl::StrCat("prepared batch: found ",
+                                            describe(slot->batch.id, slot->batch.rows),
+                                            ", expected ", describe(expected, slot->rows)));
   }
   return absl::OkStatus();
 }

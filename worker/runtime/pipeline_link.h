@@ -50,13 +50,17 @@ class PipelineLink {
   virtual absl::StatusOr<FloatBuffer> Receive(uint32_t lane, const FlowTag& tag, FlowShape shape,
                                               absl::Duration stall_limit) = 0;
 
-  // Wakes everyone who waits, now or later, with Cancelled.
+  // Wakes everyone who waits, now or later, with Cancelled, and ends the streams.
   virtual void Stop() = 0;
+
+  // As Stop, because this worker's run has failed: who waits gets `reason`, and the neighbours'
+  // links fail with it.
+  virtual void Fail(const absl::Status& reason) = 0;
 
   // Ends the streams in order: waits at most for `deadline` until the neighbours have taken all
   // that was sent, and until those in front, which may still have much to compute, say that they
-  // are done; Stop ends the wait. No callback is under way or will come after it. Called by the
-  // destructor with a deadline of 0 when it has not been called.
+  // are done; Stop and Fail end the wait. No callback is under way or will come after it. Called by
+  // the destructor with a deadline of 0 when it has not been called.
   virtual absl::Status Close(absl::Duration deadline) = 0;
 };
 
@@ -71,7 +75,8 @@ struct PipelineLinkOptions {
   uint32_t kept = 1;
 };
 
-// Made before the worker reports READY, so that peers find it; Start comes when all are ready.
+// Made before the worker reports READY, so that peers find it, until the link is destroyed; Start
+// comes when all are ready.
 using PipelineLinkFactory =
     std::function<absl::StatusOr<std::unique_ptr<PipelineLink>>(const PipelineLinkOptions&)>;
 

@@ -138,7 +138,7 @@ absl::Status Trainer::BuildPrograms() {
 
 absl::Status Trainer::StartBatches(const BatchFeedFactory& make_feed) {
   for (size_t l = 0; l < job_->lanes.size(); ++l) {
-    loads_.emplace_back(timeline_, &train_.lanes[l], &evaluate_.lanes[l]);
+    loads_.emplace_back(timeline_, &train_, &evaluate_, l);
   }
   BatchSequence sequence = [this](size_t lane) { return NextBatch(lane); };
   if (job_->spec.data().served()) {
@@ -161,22 +161,32 @@ std::optional<BatchId> Trainer::NextBatch(size_t lane) {
 void Trainer::End(const absl::Status& reason) {
   if (!latch_.Trip(reason)) return;
   job_->store->Stop();
-  if (job_->pipeline != nullptr) job_->pipeline->Stop();
+  if (job_->pipeline != nullptr && absl::IsCancelled(reason)) job_->pipeline->Stop();
+  if (job_->pipeline != nullptr && !absl::IsCancelled(reason)) job_->pipeline->Fail(reason);
   if (batches_ != nullptr) batches_->Stop();
 }
 
 void Trainer::Stop() { End(absl::CancelledError("the run was stopped")); }
 
 absl::Status Trainer::Run(const ParameterLinkFactory& make_link) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterLink> link, make_link(job_->plan, job_->worker));
+  const absl::StatusOr<std::unique_ptr<ParameterLink>> made = make_link(job_->plan, job_->worker);
+  if (!made.ok()) {
+    End(made.status());
+    return made.status();
+  }
+  ParameterLink* const link = made->get();
   Receiver receiver(this);
   absl::Status status =
       link->Start(SegmentsOf(job_->plan, job_->worker), timeline_.first_step, &receiver);
   if (status.ok() && job_->pipeline != nullptr) {
     status = job_->pipeline->Start([this](const absl::Status& failure) { End(failure); });
   }
-  if (status.ok()) status = RunLanes(link.get());
-  CloseLinks(status.ok(), link.get());
+  if (status.ok()) {
+    status = RunLanes(link);
+  } else {
+    End(status);
+  }
+  CloseLinks(status.ok(), link);
   // A push into a link that has just failed knows less than the link, whose word has come by now.
   const absl::Status link_failure = job_->store->link_failure();
   if (absl::IsFailedPrecondition(status) && !link_failure.ok()) return link_failure;

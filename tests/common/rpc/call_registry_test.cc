@@ -52,35 +52,39 @@ TEST_F(CallRegistryTest, LetsGoOfARemovedCall) {
 TEST_F(CallRegistryTest, NewerStreamTakesThePlaceOfTheOlder) {
   const auto older = Added();
   const auto newer = Added();
-  ASSERT_TRUE(registry_.Claim(older.get(), 1, 0, 10).ok());
-  ASSERT_TRUE(registry_.Claim(newer.get(), 1, 0, 10).ok());
+  ASSERT_TRUE(registry_.Claim(older.get(), 1, 5, 0, 10).ok());
+  ASSERT_TRUE(registry_.Claim(newer.get(), 1, 5, 0, 10).ok());
   ASSERT_EQ(older->ends.size(), 1);
   EXPECT_EQ(older->ends[0].code(), absl::StatusCode::kAborted);
   EXPECT_TRUE(newer->ends.empty());
   // The older one's end does not give up the newer one's place.
   registry_.Remove(older.get());
   const auto newest = Added();
-  ASSERT_TRUE(registry_.Claim(newest.get(), 1, 0, 11).ok());
+  ASSERT_TRUE(registry_.Claim(newest.get(), 1, 5, 0, 11).ok());
   EXPECT_EQ(newer->ends.size(), 1);
 }
 
 TEST_F(CallRegistryTest, StreamOfAnOlderIncarnationIsRefused) {
   const auto current = Added();
   const auto late = Added();
-  ASSERT_TRUE(registry_.Claim(current.get(), 1, 0, 10).ok());
-  EXPECT_EQ(registry_.Claim(late.get(), 1, 0, 9).code(), absl::StatusCode::kAborted);
+  ASSERT_TRUE(registry_.Claim(current.get(), 1, 5, 0, 10).ok());
+  EXPECT_EQ(registry_.Claim(late.get(), 1, 5, 0, 9).code(), absl::StatusCode::kAborted);
   EXPECT_TRUE(current->ends.empty());
   registry_.Remove(current.get());
-  EXPECT_TRUE(registry_.Claim(late.get(), 1, 0, 9).ok());
+  EXPECT_TRUE(registry_.Claim(late.get(), 1, 5, 0, 9).ok());
 }
 
-TEST_F(CallRegistryTest, OtherWorkersAndJobsAreNotTouched) {
+TEST_F(CallRegistryTest, OtherWorkersJobsAndGenerationsAreNotTouched) {
   const auto a = Added();
   const auto b = Added();
   const auto c = Added();
-  ASSERT_TRUE(registry_.Claim(a.get(), 1, 0, 10).ok());
-  ASSERT_TRUE(registry_.Claim(b.get(), 1, 1, 10).ok());
-  ASSERT_TRUE(registry_.Claim(c.get(), 2, 0, 10).ok());
+  ASSERT_TRUE(registry_.Claim(a.get(), 1, 5, 0, 10).ok());
+  ASSERT_TRUE(registry_.Claim(b.get(), 1, 5, 1, 10).ok());
+  ASSERT_TRUE(registry_.Claim(c.get(), 2, 5, 0, 10).ok());
+  // A worker that has this index in another generation, and began earlier.
+  registry_.Remove(c.get());
+  const auto d = Added();
+  ASSERT_TRUE(registry_.Claim(d.get(), 1, 6, 0, 9).ok());
   EXPECT_TRUE(a->ends.empty());
   EXPECT_TRUE(b->ends.empty());
 }

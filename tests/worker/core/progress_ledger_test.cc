@@ -64,5 +64,12 @@ TEST(ProgressLedgerTest, AnEvaluationIsReportedWithItsLastLaneInChunkOrder) {
   EXPECT_EQ(report->chunk(2).correct(), 7);
 }
 
+TEST(ProgressLedgerTest, ATraceOfVeryManyEventsIsCut) {
+  ProgressLedger ledger({0, 2}, 2, 0);
+  const std::vector<v1::TraceEvent> events(ProgressLedger::kMaxTraceEvents - 1);
+  EXPECT_FALSE(ledger.AddTrace(0, events).has_value());
+  EXPECT_EQ(ledger.AddTrace(0, events)->event_size(), ProgressLedger::kMaxTraceEvents);
+}
+
 }  // namespace
 }  // namespace sangam

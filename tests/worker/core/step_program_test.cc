@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "proto/plan.pb.h"
 #include "worker/core/instruction.h"
+#include "worker/core/lane_deal.h"
 
 namespace sangam {
 namespace {
@@ -234,6 +236,37 @@ TEST(StepProgramTest, AStageBelowAllParametersOnlyGoesForward) {
   inputs.worker = 1;
   EXPECT_THAT(ToString(Build(plan, inputs, RoundKind::kTrain)),
               ::testing::Not(HasSubstr("SendGradient")));
+}
+
+TEST(StepProgramTest, ListsDoNotGrowWithTheTestSet) {
+  const v1::Plan plan = MakePlan(6, 6, {3}, {true, true});
+  constexpr uint64_t kChunks = 100'001;
+  std::vector<int> scored(kChunks, 0);
+  for (uint32_t worker = 0; worker < 3; ++worker) {
+    ProgramInputs inputs;
+    inputs.worker = worker;
+    inputs.lanes = 2;
+    inputs.evaluation_chunks = kChunks;
+    const StepProgram program = Build(plan, inputs, RoundKind::kEvaluate);
+    const LaneDeal deal(plan, worker, inputs.lanes);
+    EXPECT_GT(program.windows, 1);
+    for (uint32_t lane = 0; lane < inputs.lanes; ++lane) {
+      EXPECT_LT(program.lanes[lane].size(), 100'000);
+      int ends = 0;
+      for (uint32_t window = 0; window < program.windows; ++window) {
+        for (const Instruction& listed : program.lanes[lane]) {
+          const std::optional<Instruction> instruction = InWindow(program, listed, window);
+          if (!instruction.has_value()) continue;
+          if (instruction->op == Op::kEndEvaluation) ++ends;
+          if (instruction->op != Op::kScore) continue;
+          ++scored[instruction->index];
+          EXPECT_EQ(deal.LaneOfChunk(instruction->index).value(), lane);
+        }
+      }
+      EXPECT_EQ(ends, 1);
+    }
+  }
+  EXPECT_EQ(std::count(scored.begin(), scored.end(), 1), kChunks);
 }
 
 TEST(StepProgramTest, EvaluationDealsChunksInTurn) {

@@ -124,10 +124,10 @@ TEST_F(BatchAssemblyTest, RefusesWhatIsNotTheNextPiece) {
   header.set_evaluation(true);
   ExpectRefused(Make(), header, 16, "found chunk 2 of the test set");
   ExpectRefused(Make(), Piece(v1::FRAME_KIND_LABELS, 2, 0, 4), 16,
-                "kind: found 10, expected FRAME_KIND_INPUTS");
+                "kind: found FRAME_KIND_LABELS, expected FRAME_KIND_INPUTS");
   header = good;
   header.set_encoding(v1::ENCODING_UINT32);
-  ExpectRefused(Make(), header, 16, "encoding: found 2, expected ENCODING_FP32");
+  ExpectRefused(Make(), header, 16, "encoding: found ENCODING_UINT32, expected ENCODING_FP32");
   ExpectRefused(Make(), Piece(v1::FRAME_KIND_INPUTS, 3, 0, 4), 16,
                 "rows: found 3, expected at most 2");
   header = good;
@@ -147,7 +147,7 @@ TEST_F(BatchAssemblyTest, EveryPieceTellsTheSameShape) {
   ASSERT_TRUE(assembly.Add(Piece(v1::FRAME_KIND_INPUTS, 2, 0, 6), Bytes(24)).ok());
   ExpectRefused(assembly, Piece(v1::FRAME_KIND_LABELS, 1, 0, 2), 8, "rows: found 1, expected 2");
   ExpectRefused(assembly, Piece(v1::FRAME_KIND_INPUTS, 2, 0, 6), 24,
-                "kind: found 9, expected FRAME_KIND_LABELS");
+                "kind: found FRAME_KIND_INPUTS, expected FRAME_KIND_LABELS");
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -322,6 +326,121 @@ TEST_F(GrpcPipelineLinkTest, CloseIsBoundedWhenOthersDoNotEnd) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(links_[1]->Close(absl::Milliseconds(50))));
 }
 
+TEST_F(GrpcPipelineLinkTest, NeighboursLearnWhyARunHasFailed) {
+  FlowPlan flow;
+  flow.ranks = 3;
+  StartAll(flow);
+  ASSERT_EQ(RunTraffic({1, 1, 0}, *plans_[0], all()), absl::OkStatus());
+  const absl::Status reason = absl::InternalError("the disk is broken");
+  links_[1]->Fail(reason);
+  EXPECT_EQ(links_[1]->Receive(0, kFirst, {1, 10}, kWait).status(), reason);
+  const absl::Status expected = absl::InternalError(
+      absl::StrCat("worker w-1 (", flow_.addresses[1], "): the disk is broken"));
+  EXPECT_EQ(failures_[0].Wait(), expected);
+  // Also one that comes when the streams are gone.
+  EXPECT_EQ(links_[1]->Close(absl::ZeroDuration()), reason);
+  links_[0] = nullptr;
+  MakeLink(0);
+  failures_ = std::vector<Failure>(3);
+  Start(0);
+  const absl::Status later = failures_[0].Wait();
+  EXPECT_EQ(later.code(), expected.code());
+  EXPECT_THAT(std::string(later.message()), HasSubstr("the disk is broken"));
+}
+
+TEST_F(GrpcPipelineLinkTest, NeighbourThatHasForgottenTheJobMayBeReachedAgain) {
+  StartAll(FlowPlan{});
+  ASSERT_EQ(RunTraffic({1, 1, 0}, *plans_[0], all()), absl::OkStatus());
+  links_[1] = nullptr;
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_FALSE(failures_[0].heard());
+  MakeLink(1);
+  failures_ = std::vector<Failure>(2);
+  Start(1);
+  ASSERT_TRUE(
+      SendTensor(links_[0].get(), 0, {1, false, 0, 0, FlowDirection::kForward}, {1, 10}).ok());
+  EXPECT_TRUE(
+      ReceiveTensor(links_[1].get(), 0, {1, false, 0, 0, FlowDirection::kForward}, {1, 10}).ok());
+}
+
+TEST_F(GrpcPipelineLinkTest, NeighbourThatIsOutOfReachIsMissedOnlyWhenItIsNeeded) {
+  server_options_.link.connect_deadline = absl::Milliseconds(100);
+  StartServers(FlowPlan{});
+  servers_[1]->Shutdown();
+  MakeLink(0);
+  Start(0);
+  absl::SleepFor(absl::Milliseconds(300));
+  EXPECT_FALSE(failures_[0].heard());
+  const absl::Status status = links_[0]->Receive(0, kFirstBack, {1, 10}, kWait).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no working stream"));
+}
+
+// Another implementation's last worker: what it says when the one behind it has half-closed.
+class RawNeighbour final : public v1::PipelineService::Service {
+ public:
+  explicit RawNeighbour(bool silent) : silent_(silent) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~RawNeighbour() override { server_->Shutdown(); }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  grpc::Status Flow(grpc::ServerContext* context,
+                    grpc::ServerReaderWriter<v1::TensorFrame, v1::TensorFrame>* stream) override {
+    v1::TensorFrame frame;
+    while (stream->Read(&frame)) {
+    }
+    while (silent_ && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
+    return grpc::Status(grpc::StatusCode::INTERNAL, "not understood");
+  }
+
+  const bool silent_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(GrpcPipelineLinkTest, AnErrorAtTheEndDoesNotHarmThoseInFront) {
+  RawNeighbour last(false);
+  FlowPlan flow;
+  flow.ranks = 3;
+  StartServers(flow);
+  flow_.addresses[2] = last.address();
+  MakeLink(0);
+  MakeLink(1);
+  Start(0);
+  Start(1);
+  ASSERT_TRUE(SendTensor(links_[0].get(), 0, kFirst, {3, 10}).ok());
+  ASSERT_TRUE(ReceiveTensor(links_[1].get(), 0, kFirst, {3, 10}).ok());
+  std::thread closer([this, &last] {
+    EXPECT_EQ(links_[1]->Close(kWait), absl::InternalError(absl::StrCat(
+                                           "worker w-2 (", last.address(), "): not understood")));
+  });
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_FALSE(failures_[0].heard());
+  EXPECT_FALSE(failures_[1].heard());
+  EXPECT_EQ(links_[0]->Close(kWait), absl::OkStatus());
+  closer.join();
+}
+
+TEST_F(GrpcPipelineLinkTest, StopEndsEveryWaitOfClose) {
+  RawNeighbour last(true);
+  StartServers(FlowPlan{});
+  flow_.addresses[1] = last.address();
+  MakeLink(0);
+  Start(0);
+  std::thread closer([this] { EXPECT_EQ(links_[0]->Close(kWait), absl::OkStatus()); });
+  // All is said: it waits for the last word of the other.
+  absl::SleepFor(absl::Milliseconds(200));
+  const absl::Duration begin = Clock::Real().Steady();
+  links_[0]->Stop();
+  closer.join();
+  EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(2));
+}
+
 // Another implementation's worker 0.
 class RawFlow {
  public:
@@ -359,6 +478,7 @@ class RawFlow {
   }
 
   void Send(const v1::TensorFrame& frame) { stream_->Write(frame); }
+  void Break() { context_.TryCancel(); }
   std::optional<v1::FrameHeader> Read() {
     v1::TensorFrame frame;
     if (!stream_->Read(&frame)) return std::nullopt;
@@ -402,6 +522,30 @@ TEST_F(RawFlowTest, TakenTensorIsSaidToBeTaken) {
   EXPECT_EQ(taken->source(), 1);
   EXPECT_FALSE(taken->backward());
   EXPECT_EQ(flow.Finish(), absl::OkStatus());
+}
+
+TEST_F(RawFlowTest, CloseWaitsForAStreamThatWasLost) {
+  Listen();
+  RawFlow lost(flow_.addresses[1]);
+  lost.Send(RawFlow::Hello());
+  lost.Send(RawFlow::Activation(0));
+  EXPECT_TRUE(links_[1]->Receive(0, kFirst, {2, 10}, kWait).ok());
+  lost.Break();
+  std::atomic<bool> closed{false};
+  std::thread closer([this, &closed] {
+    EXPECT_EQ(links_[1]->Close(kWait), absl::OkStatus());
+    closed = true;
+  });
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_FALSE(closed);
+  // Whether the word had come is not known, so it is said again.
+  RawFlow again(flow_.addresses[1]);
+  again.Send(RawFlow::Hello());
+  const std::optional<v1::FrameHeader> taken = again.Read();
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->kind(), v1::FRAME_KIND_TAKEN);
+  EXPECT_EQ(again.Finish(), absl::OkStatus());
+  closer.join();
 }
 
 TEST_F(RawFlowTest, FramesThatMustNotComeEndTheStreamAndTheLink) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/version.h"
 #include "common/tensor/buffer.h"
@@ -379,6 +380,31 @@ TEST_F(FrameTest, HellosThatDoNotFitAreRefused) {
   EXPECT_EQ(code([](auto*, auto* h) { h->set_protocol_version(0); }), Code::kFailedPrecondition);
   EXPECT_EQ(code([](auto*, auto* h) { h->set_worker("w-9"); }), Code::kInvalidArgument);
   EXPECT_EQ(code([](auto* f, auto*) { f->set_source(1); }), Code::kInvalidArgument);
+}
+
+TEST_F(FrameTest, WhatWasTakenIsSaidAgainOnANewStream) {
+  ASSERT_EQ(Come(Activation(0, 1)), absl::OkStatus());
+  ASSERT_TRUE(exchange_->Receive(0, kFirst, {1, 10}, kWait).ok());
+  const auto soon = [] { return Clock::Real().Steady() + absl::Milliseconds(20); };
+  EXPECT_FALSE(exchange_->AwaitTaken(soon()));
+  EXPECT_EQ(exchange_->NextFrame(0, stream_)->header.kind(), v1::FRAME_KIND_TAKEN);
+  EXPECT_TRUE(exchange_->AwaitTaken(soon()));
+  EXPECT_FALSE(exchange_->AwaitStreamsOver(soon()));
+  exchange_->CloseStream(0, stream_, false);
+  EXPECT_FALSE(exchange_->AwaitTaken(soon()));
+  EXPECT_FALSE(exchange_->AwaitStreamsOver(soon()));
+  stream_ = exchange_->OpenStream(0, carrier_).value();
+  EXPECT_EQ(exchange_->NextFrame(0, stream_)->header.kind(), v1::FRAME_KIND_TAKEN);
+  EXPECT_FALSE(exchange_->NextFrame(0, stream_).has_value());
+  EXPECT_TRUE(exchange_->AwaitTaken(soon()));
+  exchange_->CloseStream(0, stream_, true);
+  EXPECT_TRUE(exchange_->AwaitStreamsOver(soon()));
+}
+
+TEST_F(FrameTest, ACallAfterTheEndLearnsIt) {
+  exchange_->Close();
+  EXPECT_TRUE(
+      absl::IsCancelled(exchange_->Reserve(0, 0, FlowDirection::kBackward, kWait).status()));
 }
 
 }  // namespace

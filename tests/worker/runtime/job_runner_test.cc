@@ -1,11 +1,13 @@
 #include "worker/runtime/job_runner.h"
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -15,6 +17,7 @@
 #include "tests/testing/recording_sink.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
+#include "worker/runtime/parameter_link.h"
 
 namespace sangam {
 namespace {
@@ -127,6 +130,32 @@ TEST_F(JobRunnerTest, HoldsSeveralJobsAtOnce) {
   ASSERT_TRUE(sink_.Await(2));
   EXPECT_EQ(Count(3, 1, v1::JobReport::kReady), 1);
   EXPECT_EQ(Count(4, 1, v1::JobReport::kReady), 1);
+}
+
+TEST_F(JobRunnerTest, AJobRunsThoughAnotherIsSlowToEnd) {
+  server_ = std::make_unique<FakeParameterServer>(Make(4, 1, v1::Assignment::RUN).spec(),
+                                                  Make(4, 1, v1::Assignment::RUN).plan());
+  std::promise<void> may_end;
+  WorkerOptions options;
+  options.name = "w0";
+  options.incarnation = 1;
+  options.data_root = folder_;
+  options.trainer.stall_limit = absl::Seconds(60);
+  options.make_link = [&, serve = server_->Factory()](
+                          const v1::Plan& plan,
+                          uint32_t worker) -> absl::StatusOr<std::unique_ptr<ParameterLink>> {
+    if (plan.job() == 4) return serve(plan, worker);
+    may_end.get_future().wait();
+    return absl::CancelledError("at last");
+  };
+  runner_ = JobRunner::Create(options).value();
+  runner_->Start(&sink_);
+  runner_->Reconcile({Make(3, 1, v1::Assignment::RUN), Make(4, 1, v1::Assignment::PREPARE)});
+  ASSERT_TRUE(sink_.Await(2));
+  runner_->Reconcile({Make(4, 1, v1::Assignment::RUN)});
+  EXPECT_TRUE(sink_.AwaitLast(v1::JobReport::kFinished));
+  may_end.set_value();
+  runner_->Stop();
 }
 
 TEST_F(JobRunnerTest, IgnoresPhasesThatWorkersNeverSee) {

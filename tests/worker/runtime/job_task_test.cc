@@ -1,7 +1,10 @@
 #include "worker/runtime/job_task.h"
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "tests/testing/fake_parameter_link.h"
+#include "tests/testing/fake_pipeline_network.h"
 #include "tests/testing/recording_sink.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
@@ -121,6 +125,37 @@ TEST_F(JobTaskTest, ReportsAFailureOfTheLinkOnce) {
   auto task = Begin();
   task->Run(run_);
   ExpectFails(absl::StatusCode::kAborted, "server s0: generation 1 is over");
+}
+
+// Looks whether the worker's link is there when a report comes.
+class LinkWatcher final : public testing::RecordingSink {
+ public:
+  explicit LinkWatcher(const testing::FakePipelineNetwork* network) : network_(network) {}
+  void Report(uint64_t job, uint64_t generation, v1::JobReport report) override {
+    if (report.has_failed()) linked_ = network_->Has(0);
+    RecordingSink::Report(job, generation, std::move(report));
+  }
+  bool linked() const { return linked_; }
+
+ private:
+  const testing::FakePipelineNetwork* const network_;
+  std::atomic<bool> linked_{false};
+};
+
+TEST_F(JobTaskTest, ReportsAFailureBeforeNeighboursFindTheJobGone) {
+  WorkerJob job;
+  job.deep = true;
+  job.ranks = job.workers = 2;
+  job.lanes = 1;
+  Describe(job);
+  testing::FakePipelineNetwork network;
+  options_.make_pipeline_link = network.Factory();
+  options_.make_link = [](const v1::Plan&, uint32_t) { return absl::InternalError("no link"); };
+  LinkWatcher watcher(&network);
+  JobTask task(&options_, &watcher, prepare_);
+  task.Run(run_);
+  ASSERT_TRUE(watcher.AwaitLast(v1::JobReport::kFailed));
+  EXPECT_TRUE(watcher.linked());
 }
 
 TEST_F(JobTaskTest, StopsWithoutAWordWhileItWaitsToRun) {

@@ -410,6 +410,20 @@ TEST_F(TrainerTest, ALinkThatCannotBeMadeFailsTheRun) {
             absl::InvalidArgumentError("address of server s0: found \"\""));
 }
 
+TEST_F(TrainerTest, AFailedRunFailsTheLinkToItsNeighbours) {
+  WorkerJob job;
+  job.deep = true;
+  job.ranks = job.workers = 2;
+  job.lanes = 1;
+  Prepare(job, 1);
+  const absl::Status reason = absl::InvalidArgumentError("address of server s0: found \"\"");
+  EXPECT_EQ(workers_[0]->trainer->Run([&](const v1::Plan&, uint32_t) { return reason; }), reason);
+  EXPECT_EQ(workers_[0]->job->pipeline->Close(absl::ZeroDuration()), reason);
+  workers_[1]->trainer->Stop();
+  EXPECT_TRUE(absl::IsCancelled(workers_[1]->trainer->Run(server_->Factory())));
+  EXPECT_EQ(workers_[1]->job->pipeline->Close(absl::ZeroDuration()), absl::OkStatus());
+}
+
 TEST_F(TrainerTest, StopEndsLanesThatWaitForWeights) {
   WorkerJob job;
   job.epochs = 1000;
