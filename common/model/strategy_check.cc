@@ -1,5 +1,6 @@
 #include "common/model/strategy_check.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -37,10 +38,33 @@ uint32_t Chunks(const v1::PipelineSpec& pipeline) {
   return pipeline.interleave() == 0 ? kDefaultInterleave : pipeline.interleave();
 }
 
+uint32_t Blocks(const v1::JobSpec& spec) {
+  return static_cast<uint32_t>(spec.model().block_size());
+}
+
 // Workers of one pipeline; 0 while that is the planner's choice.
 uint32_t Ranks(const v1::JobSpec& spec) {
   if (spec.pipeline().workers() != 0) return spec.pipeline().workers();
-  return spec.strategy() == v1::MODEL_PARALLEL ? Workers(spec) : 0;
+  if (spec.strategy() != v1::MODEL_PARALLEL) return 0;
+  return std::min(Workers(spec), Blocks(spec) / Chunks(spec.pipeline()));
+}
+
+// What a pipeline needs, where the job can have nothing else.
+void CheckRoom(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
+  const bool hybrid = spec.strategy() == v1::HYBRID;
+  if (!hybrid && spec.strategy() != v1::MODEL_PARALLEL) return;
+  const v1::PipelineSpec& pipeline = spec.pipeline();
+  const uint32_t least = hybrid ? 4 : 2;
+  if (Workers(spec) < least && pipeline.workers() == 0) {
+    AddFault(faults, "resources.workers", "found ", Workers(spec), ", expected at least ", least,
+             " with ", NameOf(spec.strategy()), hybrid ? ": two pipelines of two" : "");
+  }
+  const uint64_t stages = std::max<uint64_t>(2, pipeline.workers()) * Chunks(pipeline);
+  if (stages <= Blocks(spec)) return;
+  AddFault(faults, "model.block", "found ", Blocks(spec), Blocks(spec) == 1 ? " block" : " blocks",
+           ", expected at least ", stages, ": one for each stage of ",
+           std::max<uint32_t>(2, pipeline.workers()), " workers with ", Chunks(pipeline),
+           " on each");
 }
 
 void CheckWorkers(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
@@ -104,6 +128,7 @@ void CheckCut(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
     }
   }
   const uint64_t stages = uint64_t{Ranks(spec)} * Chunks(pipeline);
+  if (Ranks(spec) == 1) return;  // CheckRoom has said so.
   const auto given = static_cast<uint64_t>(pipeline.cut_size());
   if (stages != 0 && given != stages - 1) {
     AddFault(faults, "pipeline.cut", "found ", given, given == 1 ? " name" : " names",
@@ -121,6 +146,7 @@ void CheckStrategy(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
              ", expected DATA_PARALLEL, MODEL_PARALLEL, HYBRID or AUTO");
     return;
   }
+  CheckRoom(spec, faults);
   if (!spec.has_pipeline()) return;
   if (!MayPipeline(strategy)) {
     const std::string found =

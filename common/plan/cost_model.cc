@@ -30,31 +30,22 @@ bool HasParameters(const v1::BlockLayout& block) {
   return block.segment() >= 0 || block.has_tied_segment();
 }
 
-// The first block that has parameters: blocks in front of it have no backward, and it needs no
-// gradient of its input.
-int FirstTrained(const v1::ModelLayout& layout) {
-  int first = 0;
-  while (first < layout.block_size() && !HasParameters(layout.block(first))) ++first;
-  return first;
-}
-
-PassCost Modelled(const v1::ModelLayout& layout, const v1::ModelSpec& model, int b) {
+PassCost Modelled(const v1::ModelLayout& layout, const v1::ModelSpec& model, int b, int first) {
   const v1::BlockLayout& block = layout.block(b);
-  const int first = FirstTrained(layout);
   const auto flops = static_cast<double>(block.forward_flops());
   PassCost cost{flops, b > first ? flops : 0, HasParameters(block) ? flops : 0};
   if (Recomputes(model, b) && b >= first) cost = {flops, flops + cost.backward(), 0};
   return cost;
 }
 
-PassCost Measured(const v1::ModelLayout& layout, const v1::ModelSpec& model, int b,
+PassCost Measured(const v1::ModelLayout& layout, const v1::ModelSpec& model, int b, int first,
                   const v1::BlockTime& time) {
   const auto samples = static_cast<double>(time.samples());
   const double backward = time.backward_seconds() / samples;
   PassCost cost;
   cost.forward = time.forward_seconds() / samples;
   const bool weights = HasParameters(layout.block(b)) && !Recomputes(model, b);
-  if (weights) cost.backward_weights = b > FirstTrained(layout) ? backward / 2 : backward;
+  if (weights) cost.backward_weights = b > first ? backward / 2 : backward;
   cost.backward_input = backward - cost.backward_weights;
   return cost;
 }
@@ -77,6 +68,12 @@ uint64_t Bytes(const Boundary& boundary) { return boundary.columns * sizeof(floa
 
 }  // namespace
 
+uint32_t FirstTrainedBlock(const v1::ModelLayout& layout) {
+  int first = 0;
+  while (first < layout.block_size() && !HasParameters(layout.block(first))) ++first;
+  return static_cast<uint32_t>(first);
+}
+
 CostModel::CostModel(const v1::ModelLayout& layout, const v1::ModelSpec& model,
                      const v1::ClusterFacts& cluster, const std::vector<v1::BlockTime>& measured)
     : link_bytes_per_second_(
@@ -84,10 +81,12 @@ CostModel::CostModel(const v1::ModelLayout& layout, const v1::ModelSpec& model,
   const std::vector<v1::BlockTime> times =
       ByBlock(measured, static_cast<size_t>(layout.block_size()));
   measured_ = !times.empty();
+  const auto first = static_cast<int>(FirstTrainedBlock(layout));
   before_.emplace_back();
   for (int b = 0; b < layout.block_size(); ++b) {
-    const PassCost cost = measured_ ? Measured(layout, model, b, times[static_cast<size_t>(b)])
-                                    : Modelled(layout, model, b);
+    const PassCost cost = measured_
+                              ? Measured(layout, model, b, first, times[static_cast<size_t>(b)])
+                              : Modelled(layout, model, b, first);
     const PassCost& sum = before_.back();
     before_.push_back({sum.forward + cost.forward, sum.backward_input + cost.backward_input,
                        sum.backward_weights + cost.backward_weights});

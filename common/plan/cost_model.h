@@ -22,6 +22,10 @@ inline constexpr double kDefaultLinkBytesPerSecond = 1e9;
 // What a message costs however small it is: about what gRPC needs from one process to another.
 inline constexpr double kMessageSeconds = 50e-6;
 
+// The first block that has parameters: blocks in front of it have no backward, and it needs no
+// gradient of its input. The number of blocks when none has.
+uint32_t FirstTrainedBlock(const v1::ModelLayout& layout);
+
 // Work of the passes for one sample, in units that CostModel::SecondsPerUnit turns into seconds on
 // one thread of a worker.
 struct PassCost {

@@ -190,6 +190,23 @@ void Choose(v1::Strategy asked, v1::PlanReport* report) {
 
 }  // namespace
 
+bool CanRun(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+            const v1::ClusterFacts& cluster) {
+  if (cluster.worker().empty()) return false;
+  const CostModel costs(layout, spec.model(), cluster, {});
+  const ForecastJob job{spec, layout, cluster, costs};
+  switch (spec.strategy()) {
+    case v1::MODEL_PARALLEL:
+      return ModelParallel(job).fits();
+    case v1::HYBRID:
+      return Hybrid(job).fits();
+    case v1::AUTO:
+      return DataParallel(job).fits() || ModelParallel(job).fits() || Hybrid(job).fits();
+    default:
+      return DataParallel(job).fits();
+  }
+}
+
 v1::PlanReport MakeForecasts(const v1::JobSpec& spec, const v1::ModelLayout& layout,
                              const v1::ClusterFacts& cluster,
                              const std::vector<v1::BlockTime>& measured) {

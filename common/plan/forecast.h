@@ -26,6 +26,11 @@ v1::PlanReport MakeForecasts(const v1::JobSpec& spec, const v1::ModelLayout& lay
                              const v1::ClusterFacts& cluster,
                              const std::vector<v1::BlockTime>& measured);
 
+// Whether the job would get a strategy: MakeForecasts(...).feasible() for less work.
+// REQUIRES: as MakeForecasts.
+bool CanRun(const v1::JobSpec& spec, const v1::ModelLayout& layout,
+            const v1::ClusterFacts& cluster);
+
 }  // namespace sangam
 
 #endif  // SANGAM_COMMON_PLAN_FORECAST_H_

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/plan/saturating.h"
+#include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
 
 namespace sangam {
 namespace {
-
-uint64_t Elements(const v1::BlockLayout& block) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : block.output_shape()) elements *= dimension;
-  return elements;
-}
 
 // Index within SegmentLayout.use.
 uint32_t UseOf(const v1::SegmentLayout& segment, uint32_t block) {
@@ -32,6 +30,30 @@ bool HasUse(const v1::Plan& plan, int64_t segment, uint32_t block) {
   if (segment >= plan.layout().segment_size()) return false;
   const auto& uses = plan.layout().segment(static_cast<int>(segment)).use();
   return std::find(uses.begin(), uses.end(), block) != uses.end();
+}
+
+// That block `to` reads as many elements as block `from` makes.
+absl::Status CheckWidth(const v1::Plan& plan, uint32_t from, uint32_t to, const char* as) {
+  const uint64_t made =
+      SaturatingElements(plan.layout().block(static_cast<int>(from)).output_shape());
+  const uint64_t read = SaturatingElements(plan.layout().block(static_cast<int>(to)).input_shape());
+  if (made == read && made != UINT64_MAX) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.layout.block[", to, "].input_shape: found ",
+                                                 read, " elements, expected the ", made,
+                                                 " of block[", from, "].output_shape, its ", as));
+}
+
+absl::Status CheckSchedule(const v1::Plan& plan) {
+  const std::string& name = v1::Schedule_Name(plan.schedule());
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.schedule: found ", static_cast<int>(plan.schedule()),
+                     ", expected GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE"));
+  }
+  const uint32_t chunks = ChunksOf(plan);
+  if (chunks == 1 || plan.schedule() == v1::INTERLEAVED) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.schedule: found ", name, " with ", chunks,
+                                                 " stages on each worker, expected INTERLEAVED"));
 }
 
 absl::Status CheckBlocks(const v1::Plan& plan) {
@@ -53,6 +75,8 @@ absl::Status CheckBlocks(const v1::Plan& plan) {
                                                      block.skip_from(),
                                                      ", expected a block before the one in front"));
     }
+    if (b > 0) RETURN_IF_ERROR(CheckWidth(plan, b - 1, b, "input"));
+    if (block.has_skip_from()) RETURN_IF_ERROR(CheckWidth(plan, block.skip_from(), b, "skip_from"));
   }
   return absl::OkStatus();
 }
@@ -66,6 +90,7 @@ absl::Status CheckStages(const v1::Plan& plan) {
     return absl::InvalidArgumentError(absl::StrCat("plan.ranks: found ", ranks, " for ", stages,
                                                    " stages, expected a divisor of them"));
   }
+  RETURN_IF_ERROR(CheckSchedule(plan));
   uint64_t next = 0;
   for (uint32_t s = 0; s < stages; ++s) {
     const v1::StagePlan& stage = plan.stage(static_cast<int>(s));
@@ -96,12 +121,10 @@ uint32_t ChunksOf(const v1::Plan& plan) {
 }
 
 uint32_t StageOfBlock(const v1::Plan& plan, uint32_t block) {
-  uint32_t stage = 0;
-  while (block >= plan.stage(static_cast<int>(stage)).first_block() +
-                      plan.stage(static_cast<int>(stage)).block_count()) {
-    ++stage;
-  }
-  return stage;
+  const auto behind = std::upper_bound(
+      plan.stage().begin(), plan.stage().end(), block,
+      [](uint32_t b, const v1::StagePlan& stage) { return b < stage.first_block(); });
+  return static_cast<uint32_t>(behind - plan.stage().begin()) - 1;
 }
 
 std::vector<uint32_t> BlocksOf(const v1::Plan& plan, uint32_t worker) {
@@ -157,7 +180,8 @@ std::vector<Boundary> BoundariesOf(const v1::Plan& plan) {
     boundary.to_block = to;
     boundary.from_stage = StageOfBlock(plan, from);
     boundary.to_stage = StageOfBlock(plan, to);
-    boundary.columns = Elements(plan.layout().block(static_cast<int>(from)));
+    boundary.columns =
+        SaturatingElements(plan.layout().block(static_cast<int>(from)).output_shape());
     if (boundary.from_stage != boundary.to_stage) boundaries.push_back(boundary);
   };
   for (uint32_t b = 0; b + 1 < blocks; ++b) add(b, b, b + 1);

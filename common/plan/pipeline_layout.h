@@ -12,8 +12,9 @@
 // tensors cross from stage to stage.
 namespace sangam {
 
-// Errors: InvalidArgument  ranks, stages or workers contradict one another or the layout; names the
-//                          field. The functions below require a plan that passes.
+// Errors: InvalidArgument  ranks, stages, workers or schedule contradict one another or the layout,
+//                          or blocks of the layout one another; names the field. The functions
+//                          below require a plan that passes.
 absl::Status CheckStages(const v1::Plan& plan);
 
 // Number of stages on each worker.

@@ -415,12 +415,10 @@ absl::StatusOr<ScheduleReport> Player::Play() {
   return Report();
 }
 
-// The fewest credits for which `enough` holds; more never hurt, and with one for each micro-batch
-// nobody ever waits for room.
+// The fewest credits in [low, high] for which `enough` holds; more never hurt, and `high` is
+// enough.
 template <typename Enough>
-uint32_t FewestCredits(uint32_t micro_batches, Enough enough) {
-  uint32_t low = 1;
-  uint32_t high = micro_batches;
+uint32_t FewestCredits(uint32_t low, uint32_t high, Enough enough) {
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
     if (enough(middle)) {
@@ -444,18 +442,29 @@ absl::StatusOr<ScheduleReport> PlaySchedule(const SchedulePlay& play) {
 
 absl::StatusOr<uint32_t> LeastCredits(const SchedulePlay& play) {
   RETURN_IF_ERROR(Check(play));
-  RETURN_IF_ERROR(Player(play, play.micro_batches).Play().status());
-  return FewestCredits(play.micro_batches,
-                       [&](uint32_t credits) { return Player(play, credits).Play().ok(); });
+  const auto ends = [&](uint32_t credits) { return Player(play, credits).Play().ok(); };
+  // Hardly any schedule needs more than a few; with one for each micro-batch nobody ever waits for
+  // room.
+  uint32_t low = 1;
+  uint32_t high = 1;
+  while (high < play.micro_batches && !ends(high)) {
+    low = high + 1;
+    high = 2 * high < play.micro_batches ? 2 * high : play.micro_batches;
+  }
+  if (high == play.micro_batches) RETURN_IF_ERROR(Player(play, high).Play().status());
+  return FewestCredits(low, high, ends);
 }
 
 absl::StatusOr<uint32_t> AmpleCredits(const SchedulePlay& play) {
   RETURN_IF_ERROR(Check(play));
   ASSIGN_OR_RETURN(const ScheduleReport best, Player(play, play.micro_batches).Play());
-  return FewestCredits(play.micro_batches, [&](uint32_t credits) {
+  const auto enough = [&](uint32_t credits) {
     const absl::StatusOr<ScheduleReport> report = Player(play, credits).Play();
     return report.ok() && report->makespan <= best.makespan;
-  });
+  };
+  // With as many as ever wait nobody waits for room, unless passes take no time.
+  const uint32_t waiting = std::min(std::max(1u, best.most_waiting), play.micro_batches);
+  return FewestCredits(1, enough(waiting) ? waiting : play.micro_batches, enough);
 }
 
 }  // namespace sangam

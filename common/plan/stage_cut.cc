@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/plan/batch_cut.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
@@ -19,28 +22,139 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
+// Stages that one search looks at: some hundredths of a second.
+constexpr uint64_t kMaxLooks = uint64_t{1} << 19;
+
 // The best way to lay some first blocks on some first stages.
 struct Prefix {
   double dearest = kImpossible;  // cost of the dearest stage
   double squares = kImpossible;  // sum of the squared costs: less is more even
-  uint32_t last_first = 0;       // first block of the last stage
+  uint32_t last_first = 0;       // where the last stage begins
 };
 
 bool NotWorse(const Prefix& a, const Prefix& b) {
   return a.dearest != b.dearest ? a.dearest < b.dearest : a.squares <= b.squares;
 }
 
-// `before`: value e is the best prefix of blocks [0, e) on the stages in front of `stage`. Nothing
-// that costs more than `bound` is looked at.
-Prefix BestPrefix(const std::vector<Prefix>& before, uint32_t stage, uint32_t end, double bound,
-                  const StageCosts& costs) {
+// Places where a stage may end.
+struct Range {
+  uint32_t low = 0;
+  uint32_t high = 0;
+};
+
+// A search among the cuts at some of the blocks. Places are counted, from 0: before the first
+// block, to `places`: behind the last.
+class CutSearch {
+ public:
+  // Both borrowed; `block_at`: the block behind each place, ascending from 0 to all blocks.
+  CutSearch(const std::vector<uint32_t>& block_at, uint32_t stages, const StageCosts& costs)
+      : block_at_(block_at),
+        places_(static_cast<uint32_t>(block_at.size()) - 1),
+        stages_(stages),
+        costs_(costs) {}
+
+  // The first block of each stage.
+  // Errors: ResourceExhausted  there is no cut
+  absl::StatusOr<std::vector<uint32_t>> Best();
+  // Whether Best stopped because it had looked at too many stages: what it says means nothing.
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  StageCost Cost(uint32_t stage, uint32_t first, uint32_t end) {
+    ++looks_;
+    return costs_(stage, block_at_[first], block_at_[end]);
+  }
+  bool MayLoad(uint32_t stage, uint32_t first, uint32_t end, double limit) {
+    const double load = Cost(stage, first, end).load;
+    return load <= limit && load != kImpossible;
+  }
+  // Where the stages [0, stage] may end at most: each later one needs a place.
+  uint32_t MostEnd(uint32_t stage) const { return places_ - (stages_ - stage - 1); }
+
+  double GreedyCost(double limit);
+  double Bound();
+  std::vector<Range> Ends(double bound);
+  Prefix BestPrefix(const std::vector<Prefix>& before, Range firsts, uint32_t stage, uint32_t end,
+                    double bound);
+
+  const std::vector<uint32_t>& block_at_;
+  const uint32_t places_;
+  const uint32_t stages_;
+  const StageCosts& costs_;
+  uint64_t looks_ = 0;
+  bool gave_up_ = false;
+};
+
+// Gives each stage as many blocks as cost at most `limit`. The dearest stage's cost; impossible
+// when blocks are left or a stage cannot even have one.
+double CutSearch::GreedyCost(double limit) {
+  double dearest = 0;
+  uint32_t first = 0;
+  for (uint32_t s = 0; s < stages_; ++s) {
+    double own = kImpossible;
+    uint32_t taken = first;
+    for (uint32_t end = first + 1; end <= MostEnd(s); ++end) {
+      const StageCost cost = Cost(s, first, end);
+      if (cost.load > limit) break;
+      if (cost.other == kImpossible) continue;
+      own = std::max(cost.load, cost.other);
+      taken = end;
+    }
+    dearest = std::max(dearest, own);
+    if (dearest == kImpossible) return kImpossible;
+    first = taken;
+  }
+  return first == places_ ? dearest : kImpossible;
+}
+
+// The cost of some cut, close to the best one's where greedy cuts are good: keeps the search short.
+// Infinite when none was found.
+double CutSearch::Bound() {
+  double bound = GreedyCost(std::numeric_limits<double>::max());
+  double low = 0;
+  double high = bound;
+  for (int i = 0; i < 30 && high != kImpossible; ++i) {
+    const double limit = low + (high - low) / 2;
+    const double cost = GreedyCost(limit);
+    (cost == kImpossible ? low : high) = limit;
+    bound = std::min(bound, cost);
+  }
+  return bound;
+}
+
+// Value s: where the first s stages can end when no load exceeds `bound`, on either side of the
+// end. No such cut ends elsewhere. Empty when there is none.
+std::vector<Range> CutSearch::Ends(double bound) {
+  std::vector<Range> ends(stages_ + 1);
+  for (uint32_t s = 0; s < stages_; ++s) {
+    uint32_t end = ends[s].high + 1;
+    while (end < MostEnd(s) && MayLoad(s, ends[s].high, end + 1, bound)) ++end;
+    ends[s + 1].high = end;
+  }
+  ends[stages_].low = places_;
+  for (uint32_t s = stages_; s > 0; --s) {
+    uint32_t first = ends[s].low - 1;
+    while (first > s - 1 && MayLoad(s - 1, first - 1, ends[s].low, bound)) --first;
+    ends[s - 1].low = first;
+  }
+  for (const Range& range : ends) {
+    if (range.low > range.high) return {};
+  }
+  return ends;
+}
+
+// `before`: value e is the best prefix that ends at place e, with the stages in front of `stage`.
+// Nothing that costs more than `bound` is looked at.
+Prefix CutSearch::BestPrefix(const std::vector<Prefix>& before, Range firsts, uint32_t stage,
+                             uint32_t end, double bound) {
   Prefix best;
-  for (uint32_t first = end; first-- > stage;) {
+  for (uint32_t first = std::min(end, firsts.high + 1); first-- > firsts.low;) {
+    ++looks_;
     if (before[first].dearest > bound || before[first].dearest == kImpossible) continue;
-    const StageCost cost = costs(stage, first, end);
-    // More blocks only cost more.
+    const StageCost cost = Cost(stage, first, end);
+    // More blocks only load more.
     if (cost.load > std::min(bound, best.dearest) || cost.load == kImpossible) break;
-    const double own = std::max(cost.load, cost.entry);
+    const double own = std::max(cost.load, cost.other);
     const Prefix candidate{std::max(before[first].dearest, own), before[first].squares + own * own,
                            first};
     if (candidate.dearest != kImpossible && NotWorse(candidate, best)) best = candidate;
@@ -48,41 +162,34 @@ Prefix BestPrefix(const std::vector<Prefix>& before, uint32_t stage, uint32_t en
   return best;
 }
 
-// Gives each stage as many blocks as cost at most `limit`. The dearest stage's cost; impossible
-// when blocks are left or a stage cannot even have one.
-double GreedyCost(uint32_t blocks, uint32_t stages, double limit, const StageCosts& costs) {
-  double dearest = 0;
-  uint32_t first = 0;
-  for (uint32_t s = 0; s < stages; ++s) {
-    const uint32_t most = blocks - (stages - s - 1);  // each later stage needs one
-    uint32_t end = first + 1;
-    StageCost cost = costs(s, first, end);
-    if (cost.load > limit) return kImpossible;
-    while (end < most) {
-      const StageCost next = costs(s, first, end + 1);
-      if (next.load > limit) break;
-      cost = next;
-      ++end;
+absl::StatusOr<std::vector<uint32_t>> CutSearch::Best() {
+  const absl::Status none = absl::ResourceExhaustedError(absl::StrCat(
+      "no cut of ", block_at_.back(), " blocks into ", stages_, " stages is possible"));
+  const double bound = Bound();
+  const std::vector<Range> ends = Ends(bound);
+  if (ends.empty()) return none;
+  std::vector<Prefix> before(places_ + 1);
+  before[0] = {0, 0, 0};
+  std::vector<std::vector<uint32_t>> last_first(stages_);  // by stage and end
+  for (uint32_t s = 0; s < stages_; ++s) {
+    const Range range = ends[s + 1];
+    std::vector<Prefix> best(places_ + 1);
+    for (uint32_t end = range.low; end <= range.high; ++end) {
+      best[end] = BestPrefix(before, ends[s], s, end, bound);
+      last_first[s].push_back(best[end].last_first);
+      gave_up_ = looks_ > kMaxLooks && places_ > stages_;
+      if (gave_up_) return none;
     }
-    dearest = std::max({dearest, cost.load, cost.entry});
-    first = end;
+    before = std::move(best);
   }
-  return first == blocks ? dearest : kImpossible;
-}
-
-// The cost of some cut, close to the best one's where greedy cuts are good: keeps the search short.
-// Infinite when none was found.
-double Bound(uint32_t blocks, uint32_t stages, const StageCosts& costs) {
-  double bound = GreedyCost(blocks, stages, std::numeric_limits<double>::max(), costs);
-  double low = 0;
-  double high = bound;
-  for (int i = 0; i < 30 && high != kImpossible; ++i) {
-    const double limit = low + (high - low) / 2;
-    const double cost = GreedyCost(blocks, stages, limit, costs);
-    (cost == kImpossible ? low : high) = limit;
-    bound = std::min(bound, cost);
+  if (before[places_].dearest == kImpossible) return none;
+  std::vector<uint32_t> firsts(stages_);
+  uint32_t end = places_;
+  for (uint32_t s = stages_; s > 0; --s) {
+    end = last_first[s - 1][end - ends[s].low];
+    firsts[s - 1] = block_at_[end];
   }
-  return bound;
+  return firsts;
 }
 
 std::vector<v1::StagePlan> ToStages(const std::vector<uint32_t>& firsts, uint32_t blocks) {
@@ -103,26 +210,19 @@ absl::StatusOr<std::vector<v1::StagePlan>> CutBlocks(uint32_t blocks, uint32_t s
     return absl::InvalidArgumentError(
         absl::StrCat("stages: found ", stages, ", expected 1 to the model's ", blocks, " blocks"));
   }
-  // best[s][e]: of blocks [0, e) on the first s stages.
-  std::vector<std::vector<Prefix>> best(stages + 1, std::vector<Prefix>(blocks + 1));
-  best[0][0] = {0, 0, 0};
-  const double bound = Bound(blocks, stages, costs);
-  for (uint32_t s = 0; s < stages; ++s) {
-    for (uint32_t end = s + 1; end <= blocks - (stages - s - 1); ++end) {
-      best[s + 1][end] = BestPrefix(best[s], s, end, bound, costs);
+  for (uint32_t together = 1;; together *= 2) {
+    const uint32_t places = std::max(stages, (blocks + together - 1) / together);
+    std::vector<uint32_t> block_at;
+    for (uint32_t p = 0; p < places; ++p) {
+      block_at.push_back(static_cast<uint32_t>(EvenPart(blocks, places, p).begin));
     }
+    block_at.push_back(blocks);
+    CutSearch search(block_at, stages, costs);
+    const absl::StatusOr<std::vector<uint32_t>> firsts = search.Best();
+    if (search.gave_up()) continue;
+    RETURN_IF_ERROR(firsts.status());
+    return ToStages(*firsts, blocks);
   }
-  if (best[stages][blocks].dearest == kImpossible) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no cut of ", blocks, " blocks into ", stages, " stages is possible"));
-  }
-  std::vector<uint32_t> firsts(stages);
-  uint32_t end = blocks;
-  for (uint32_t s = stages; s > 0; --s) {
-    firsts[s - 1] = best[s][end].last_first;
-    end = firsts[s - 1];
-  }
-  return ToStages(firsts, blocks);
 }
 
 absl::StatusOr<std::vector<v1::StagePlan>> CutByNames(const v1::PipelineSpec& pipeline,

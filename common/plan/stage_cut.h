@@ -12,12 +12,13 @@
 
 namespace sangam {
 
-// What a stage costs, in any unit: max(load, entry).
+// What a stage costs, in any unit: max(load, other).
 struct StageCost {
-  // Never less for more blocks; infinite when the stage must not be.
+  // Never less for a stage that holds this one; infinite when neither may be.
   double load = 0;
-  // What depends on the first block alone, such as the transfer of its input.
-  double entry = 0;
+  // What need not grow with the stage, such as the transfer of its input; infinite when this stage
+  // must not be, though a larger one might.
+  double other = 0;
 };
 
 // Cost of the blocks [first, end) as stage `stage`.
@@ -27,8 +28,13 @@ using StageCosts = std::function<StageCost(uint32_t stage, uint32_t first, uint3
 // prefers even ones, then those with fewer blocks in front, where a pipeline keeps more
 // micro-batches in flight. Dynamic programming over the number of stages and their last block,
 // exact for the first criterion (as PipeDream's partitioner without replication, Narayanan et al.
-// 2019). Errors: InvalidArgument    fewer blocks than stages, or none; names both numbers
-//         ResourceExhausted  every cut has a stage that must not be
+// 2019).
+//
+// Looks at some half a million stages at most. Where that is not enough, which takes thousands of
+// blocks or costs that leave very many cuts open, blocks stay together by two, four, ..., and the
+// cut is the best one of those.
+// Errors: InvalidArgument    fewer blocks than stages, or none; names both numbers
+//         ResourceExhausted  every cut (that was looked at) has a stage that must not be
 absl::StatusOr<std::vector<v1::StagePlan>> CutBlocks(uint32_t blocks, uint32_t stages,
                                                      const StageCosts& costs);
 

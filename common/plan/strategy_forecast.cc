@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "common/plan/schedule_check.h"
 #include "common/plan/span.h"
 #include "common/plan/stage_cut.h"
+#include "common/plan/stage_memory.h"
 #include "common/plan/worker_memory.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -36,6 +38,9 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 // Forward passes of one lane's schedule, all stages together.
 constexpr uint64_t kMaxPasses = uint64_t{1} << 16;
+
+// Cuts of one pipeline, each for the credits that the one before needs.
+constexpr int kMaxCuts = 4;
 
 uint32_t ThreadsOf(const ForecastJob& job, uint32_t worker) {
   return std::max<uint32_t>(1, job.cluster.worker(static_cast<int>(worker)).threads());
@@ -61,6 +66,16 @@ ShareSpan SharesOf(const v1::WorkerPlan& worker) {
   return {worker.shares().begin(), worker.shares().end()};
 }
 
+std::vector<StageSkip> SkipsOf(const v1::Plan& plan) {
+  std::vector<StageSkip> skips;
+  for (const Boundary& boundary : BoundariesOf(plan)) {
+    // Boundaries of skip connections come after the chain's.
+    if (boundary.id < static_cast<uint32_t>(plan.layout().block_size())) continue;
+    skips.push_back({boundary.from_stage, boundary.to_stage});
+  }
+  return skips;
+}
+
 // One spread with a given number of lanes.
 class Forecaster {
  public:
@@ -79,6 +94,8 @@ class Forecaster {
     WorkerLoad load;
   };
 
+  using Stages = std::vector<v1::StagePlan>;
+
   bool pipelined() const { return spread_.ranks > 1; }
   uint32_t num_stages() const { return spread_.ranks * spread_.chunks; }
   uint32_t Lanes(const v1::Plan& plan, uint32_t worker) const {
@@ -89,19 +106,30 @@ class Forecaster {
 
   absl::Status Fill(v1::StrategyForecast* forecast) const;
   absl::StatusOr<v1::Plan> PlanWith(std::vector<v1::StagePlan> stages, uint32_t credits) const;
-  absl::StatusOr<std::vector<v1::StagePlan>> Stages() const;
-  absl::StatusOr<std::vector<v1::StagePlan>> CutByPlanner() const;
+  absl::StatusOr<Stages> StagesOfPlan() const;
+  absl::StatusOr<Stages> CutByPlanner() const;
+  // The fastest cut whose stages fit, which keeps to the credits that it was made for.
+  absl::StatusOr<Stages> CutToFit(uint32_t credits, std::vector<RankFacts>* ranks) const;
+  // The fastest cut if the workers can hold it; else whichever leaves less to be wished for, of it
+  // and the leanest one.
+  absl::StatusOr<Stages> CutChunks(const std::vector<RankFacts>& ranks) const;
+  absl::StatusOr<Stages> FastestCut(const std::vector<RankFacts>& ranks, bool fitting) const;
+  absl::StatusOr<Stages> LeanestCut(const std::vector<RankFacts>& ranks) const;
+  // Of the worker that is, with the fewest credits that the job may have.
+  absl::StatusOr<double> MostFullness(const Stages& stages) const;
   std::vector<RankFacts> FactsOfRanks(const v1::Plan& even, uint32_t credits) const;
-  uint64_t StageMemory(const RankFacts& facts, uint32_t first, uint32_t end) const;
   SchedulePlay PlayOf(const v1::Plan& plan, uint32_t micro_batches) const;
   // An evaluation, as far as it decides the credits.
   SchedulePlay EvaluationPlayOf(const v1::Plan& plan) const;
   std::set<uint32_t> LaneSizes(const v1::Plan& plan) const;
   // Keeps the time of a forecast within bounds.
+  // Errors: FailedPrecondition  too many passes for the threads that the workers have
   absl::Status CheckSize() const;
   // For every number of micro-batches that a lane can have. Fewer, in a short batch, need no more.
   absl::StatusOr<uint32_t> LeastOf(const v1::Plan& plan) const;
   absl::StatusOr<uint32_t> AmpleOf(const v1::Plan& plan) const;
+  // What an evaluation needs.
+  absl::StatusOr<uint32_t> EvaluationCredits(const v1::Plan& plan) const;
   absl::StatusOr<std::vector<WorkerMemory>> Memories(const v1::Plan& plan) const;
   // Index of the worker that fills its limit most; nothing has a limit: that needs most.
   uint32_t Fullest(const std::vector<WorkerMemory>& memories) const;
@@ -115,6 +143,8 @@ class Forecaster {
   const Spread& spread_;
   const uint32_t lanes_;
   const uint64_t rows_;  // of the largest micro-batch
+  // LeastOf by the ends of the skip connections: nothing else of a cut decides it.
+  mutable std::map<std::vector<std::pair<uint32_t, uint32_t>>, uint32_t> least_;
 };
 
 absl::Status Forecaster::Make(v1::StrategyForecast* forecast) const {
@@ -154,9 +184,9 @@ absl::StatusOr<v1::Plan> Forecaster::PlanWith(std::vector<v1::StagePlan> stages,
   return SpreadJob(shape, workers, job_.spec, job_.layout);
 }
 
-absl::StatusOr<std::vector<v1::StagePlan>> Forecaster::Stages() const {
+absl::StatusOr<Forecaster::Stages> Forecaster::StagesOfPlan() const {
   if (!pipelined()) {
-    std::vector<v1::StagePlan> all(1);
+    Stages all(1);
     all[0].set_block_count(static_cast<uint32_t>(job_.layout.block_size()));
     return all;
   }
@@ -188,17 +218,85 @@ std::vector<Forecaster::RankFacts> Forecaster::FactsOfRanks(const v1::Plan& even
   return ranks;
 }
 
-uint64_t Forecaster::StageMemory(const RankFacts& facts, uint32_t first, uint32_t end) const {
-  std::vector<v1::StagePlan> stage(1);
-  stage[0].set_first_block(first);
-  stage[0].set_block_count(end - first);
-  return MemoryOfStages(job_.layout, job_.spec.model(), stage, facts.load).total();
+absl::StatusOr<Forecaster::Stages> Forecaster::FastestCut(const std::vector<RankFacts>& ranks,
+                                                          bool fitting) const {
+  const auto blocks = static_cast<uint32_t>(job_.layout.block_size());
+  const StageMemory memory(job_.layout, job_.spec.model(), ranks.front().load.splits_backward);
+  std::vector<double> entry(blocks, 0);
+  for (uint32_t b = 1; b < blocks; ++b) {
+    entry[b] = job_.costs.EntrySeconds(job_.layout, b, rows_, lanes_);
+  }
+  return CutBlocks(blocks, num_stages(), [&](uint32_t stage, uint32_t first, uint32_t end) {
+    const RankFacts& facts = ranks[stage % spread_.ranks];
+    StageCost cost;
+    cost.load = job_.costs.Cost(first, end - first).total() * facts.seconds_per_unit *
+                static_cast<double>(rows_);
+    cost.other = entry[first];
+    if (!fitting || facts.limit == 0) return cost;
+    const StageMemory::Bytes bytes = memory.Of(first, end, stage / spread_.ranks, facts.load);
+    if (bytes.within > facts.limit) cost.load = kImpossible;
+    if (bytes.total > facts.limit) cost.other = kImpossible;
+    return cost;
+  });
 }
 
-absl::StatusOr<std::vector<v1::StagePlan>> Forecaster::CutByPlanner() const {
+absl::StatusOr<Forecaster::Stages> Forecaster::LeanestCut(
+    const std::vector<RankFacts>& ranks) const {
   const auto blocks = static_cast<uint32_t>(job_.layout.block_size());
-  // Shares, slots and credits do not depend on where the cuts are, so that any will do.
-  std::vector<v1::StagePlan> even(num_stages());
+  const StageMemory memory(job_.layout, job_.spec.model(), ranks.front().load.splits_backward);
+  return CutBlocks(blocks, num_stages(), [&](uint32_t stage, uint32_t first, uint32_t end) {
+    const RankFacts& facts = ranks[stage % spread_.ranks];
+    const StageMemory::Bytes bytes = memory.Of(first, end, stage / spread_.ranks, facts.load);
+    return StageCost{Fullness(bytes.within, facts.limit), Fullness(bytes.total, facts.limit)};
+  });
+}
+
+absl::StatusOr<Forecaster::Stages> Forecaster::CutToFit(uint32_t credits,
+                                                        std::vector<RankFacts>* ranks) const {
+  absl::StatusOr<Stages> fitting;
+  for (int round = 0; round < kMaxCuts; ++round) {
+    for (RankFacts& facts : *ranks) facts.load.credits = credits;
+    absl::StatusOr<Stages> cut = FastestCut(*ranks, true);
+    if (job_.spec.pipeline().has_credits()) return cut;
+    if (!cut.ok() && (credits == 1 || fitting.ok())) break;
+    uint32_t needed = 1;  // perhaps some cut can do with that
+    if (cut.ok()) {
+      ASSIGN_OR_RETURN(const v1::Plan plan, PlanWith(*cut, 1));
+      ASSIGN_OR_RETURN(needed, LeastOf(plan));
+    }
+    if (cut.ok() && needed <= credits) fitting = std::move(cut);
+    if (needed == credits) break;
+    credits = needed;
+  }
+  if (fitting.ok()) return fitting;
+  return absl::ResourceExhaustedError(absl::StrCat("no cut fits with ", credits, " credits"));
+}
+
+absl::StatusOr<double> Forecaster::MostFullness(const Stages& stages) const {
+  ASSIGN_OR_RETURN(v1::Plan plan, PlanWith(stages, job_.spec.pipeline().credits()));
+  if (!job_.spec.pipeline().has_credits()) {
+    ASSIGN_OR_RETURN(const uint32_t least, LeastOf(plan));
+    plan.set_credits(least);
+  }
+  ASSIGN_OR_RETURN(const std::vector<WorkerMemory> memories, Memories(plan));
+  const uint32_t fullest = Fullest(memories);
+  return Fullness(memories[fullest].total(), LimitOf(job_, fullest));
+}
+
+absl::StatusOr<Forecaster::Stages> Forecaster::CutChunks(
+    const std::vector<RankFacts>& ranks) const {
+  ASSIGN_OR_RETURN(Stages fastest, FastestCut(ranks, false));
+  ASSIGN_OR_RETURN(const double fullness, MostFullness(fastest));
+  if (fullness <= 1) return fastest;
+  ASSIGN_OR_RETURN(Stages leanest, LeanestCut(ranks));
+  ASSIGN_OR_RETURN(const double least, MostFullness(leanest));
+  return least < fullness ? leanest : fastest;
+}
+
+absl::StatusOr<Forecaster::Stages> Forecaster::CutByPlanner() const {
+  const auto blocks = static_cast<uint32_t>(job_.layout.block_size());
+  // Shares and slots do not depend on where the cuts are, and credits hardly: any will do.
+  Stages even(num_stages());
   for (uint32_t s = 0; s < num_stages(); ++s) {
     const IndexRange range = EvenPart(blocks, num_stages(), s);
     even[s].set_first_block(static_cast<uint32_t>(range.begin));
@@ -209,25 +307,13 @@ absl::StatusOr<std::vector<v1::StagePlan>> Forecaster::CutByPlanner() const {
   if (!job_.spec.pipeline().has_credits()) {
     ASSIGN_OR_RETURN(credits, LeastOf(plan));
   }
-  const std::vector<RankFacts> ranks = FactsOfRanks(plan, credits);
-  const auto time = [&](uint32_t stage, uint32_t first, uint32_t end) {
-    const RankFacts& facts = ranks[stage % spread_.ranks];
-    const bool fits =
-        spread_.chunks > 1 || facts.limit == 0 || StageMemory(facts, first, end) <= facts.limit;
-    if (!fits) return StageCost{kImpossible, 0};
-    StageCost cost;
-    cost.load = job_.costs.Cost(first, end - first).total() * facts.seconds_per_unit *
-                static_cast<double>(rows_);
-    if (first > 0) cost.entry = job_.costs.EntrySeconds(job_.layout, first, rows_, lanes_);
-    return cost;
-  };
-  absl::StatusOr<std::vector<v1::StagePlan>> cut = CutBlocks(blocks, num_stages(), time);
+  std::vector<RankFacts> ranks = FactsOfRanks(plan, credits);
+  if (spread_.chunks > 1) return CutChunks(ranks);
+  absl::StatusOr<Stages> cut = CutToFit(credits, &ranks);
   if (lanes_ > 1 || cut.ok() || !absl::IsResourceExhausted(cut.status())) return cut;
-  // No cut fits: the leanest one shows how much is missing.
-  return CutBlocks(blocks, num_stages(), [&](uint32_t stage, uint32_t first, uint32_t end) {
-    const RankFacts& facts = ranks[stage % spread_.ranks];
-    return StageCost{Fullness(StageMemory(facts, first, end), facts.limit), 0};
-  });
+  // None was found that fits: the leanest one does after all or shows how much is missing.
+  for (RankFacts& facts : ranks) facts.load.credits = credits;
+  return LeanestCut(ranks);
 }
 
 SchedulePlay Forecaster::PlayOf(const v1::Plan& plan, uint32_t micro_batches) const {
@@ -237,11 +323,7 @@ SchedulePlay Forecaster::PlayOf(const v1::Plan& plan, uint32_t micro_batches) co
   play.chunks = shape.chunks;
   play.micro_batches = micro_batches;
   for (uint32_t r = 0; r < shape.ranks; ++r) play.passes.push_back(RankPasses(shape, r));
-  for (const Boundary& boundary : BoundariesOf(plan)) {
-    // Boundaries of skip connections come after the chain's.
-    if (boundary.id < static_cast<uint32_t>(plan.layout().block_size())) continue;
-    play.skips.push_back({boundary.from_stage, boundary.to_stage});
-  }
+  play.skips = SkipsOf(plan);
   play.times = TimesOf(plan, job_.costs, rows_, lanes_);
   return play;
 }
@@ -264,17 +346,28 @@ std::set<uint32_t> Forecaster::LaneSizes(const v1::Plan& plan) const {
   return sizes;
 }
 
+absl::StatusOr<uint32_t> Forecaster::EvaluationCredits(const v1::Plan& plan) const {
+  // RankForwards: one does unless there are both.
+  if (spread_.chunks == 1 || SkipsOf(plan).empty()) return 1;
+  return LeastCredits(EvaluationPlayOf(plan));
+}
+
 absl::StatusOr<uint32_t> Forecaster::LeastOf(const v1::Plan& plan) const {
-  ASSIGN_OR_RETURN(uint32_t credits, LeastCredits(EvaluationPlayOf(plan)));
+  std::vector<std::pair<uint32_t, uint32_t>> key;
+  for (const StageSkip& skip : SkipsOf(plan)) key.emplace_back(skip.from_stage, skip.to_stage);
+  const auto known = least_.find(key);
+  if (known != least_.end()) return known->second;
+  ASSIGN_OR_RETURN(uint32_t credits, EvaluationCredits(plan));
   for (const uint32_t micro_batches : LaneSizes(plan)) {
     ASSIGN_OR_RETURN(const uint32_t least, LeastCredits(PlayOf(plan, micro_batches)));
     credits = std::max(credits, least);
   }
+  least_.emplace(std::move(key), credits);
   return credits;
 }
 
 absl::StatusOr<uint32_t> Forecaster::AmpleOf(const v1::Plan& plan) const {
-  ASSIGN_OR_RETURN(uint32_t credits, LeastCredits(EvaluationPlayOf(plan)));
+  ASSIGN_OR_RETURN(uint32_t credits, EvaluationCredits(plan));
   for (const uint32_t micro_batches : LaneSizes(plan)) {
     ASSIGN_OR_RETURN(const uint32_t ample, AmpleCredits(PlayOf(plan, micro_batches)));
     credits = std::max(credits, ample);
@@ -338,6 +431,7 @@ absl::Status Forecaster::AddTimes(const v1::Plan& plan, v1::StrategyForecast* fo
 void Forecaster::AddStages(const v1::Plan& plan, const std::vector<WorkerMemory>& memories,
                            v1::StrategyForecast* forecast) const {
   const std::vector<StageTimes> times = TimesOf(plan, job_.costs, rows_, lanes_);
+  const std::vector<Boundary> boundaries = BoundariesOf(plan);
   for (uint32_t s = 0; s < num_stages(); ++s) {
     const v1::StagePlan& blocks = plan.stage(static_cast<int>(s));
     const uint32_t end = blocks.first_block() + blocks.block_count();
@@ -363,7 +457,7 @@ void Forecaster::AddStages(const v1::Plan& plan, const std::vector<WorkerMemory>
       const uint32_t slots = LaneSlots(plan, w, lanes)[s / spread_.ranks];
       stage->set_in_flight(std::max(stage->in_flight(), slots * lanes));
     }
-    for (const Boundary& boundary : BoundariesOf(plan)) {
+    for (const Boundary& boundary : boundaries) {
       if (boundary.from_stage != s) continue;
       stage->set_output_bytes(stage->output_bytes() + boundary.columns * sizeof(float) * rows_);
     }
@@ -376,9 +470,10 @@ absl::Status Forecaster::CheckSize() const {
   const uint64_t shares = ceil(ceil(batch.shares(), spread_.replicas), lanes_);
   const uint64_t passes = shares * ceil(batch.micro_batches(), batch.shares()) * num_stages();
   if (!pipelined() || passes <= kMaxPasses) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "batch.micro_batches: found ", batch.micro_batches(), ", which make ", passes,
-      " forward passes of ", num_stages(), " stages on a lane, expected at most ", kMaxPasses));
+  return absl::FailedPreconditionError(
+      absl::StrCat("batch.micro_batches: found ", batch.micro_batches(), ", which make ", passes,
+                   " forward passes of ", num_stages(), " stages on each of ", lanes_,
+                   lanes_ == 1 ? " lane" : " lanes", ", expected at most ", kMaxPasses));
 }
 
 absl::Status Forecaster::SetCredits(v1::Plan* plan, std::vector<std::string>* obstacles) const {
@@ -405,7 +500,7 @@ absl::Status Forecaster::SetCredits(v1::Plan* plan, std::vector<std::string>* ob
 
 absl::Status Forecaster::Fill(v1::StrategyForecast* forecast) const {
   RETURN_IF_ERROR(CheckSize());
-  ASSIGN_OR_RETURN(const std::vector<v1::StagePlan> stages, Stages());
+  ASSIGN_OR_RETURN(const Stages stages, StagesOfPlan());
   ASSIGN_OR_RETURN(v1::Plan plan, PlanWith(stages, 1));
   std::vector<std::string> obstacles;
   RETURN_IF_ERROR(SetCredits(&plan, &obstacles));

@@ -34,7 +34,7 @@ struct Spread {
 // from waiting, or the least that it needs where only these leave enough memory.
 //
 // A cut that fits is taken before a faster one that does not. With several stages on each worker
-// the cut goes by time alone and the memory is looked at afterwards.
+// there are two to choose from: the fastest one, and the one whose fullest stage is leanest.
 // REQUIRES: the cluster has ranks * replicas workers, the job `replicas` shares and ranks * chunks
 //           blocks.
 v1::StrategyForecast ForecastStrategy(const ForecastJob& job, const Spread& spread);

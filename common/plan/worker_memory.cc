@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 #include "common/plan/batch_cut.h"
 #include "common/plan/pipeline_layout.h"
+#include "common/plan/saturating.h"
 #include "common/plan/schedule.h"
 #include "common/plan/span.h"
 #include "proto/job.pb.h"
@@ -20,28 +21,6 @@
 
 namespace sangam {
 namespace {
-
-// Sums and products that stop at 2^64 - 1: sizes come from users.
-uint64_t Plus(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-template <typename... Factors>
-uint64_t Times(uint64_t first, Factors... factors) {
-  uint64_t product = first;
-  for (const uint64_t factor : {static_cast<uint64_t>(factors)...}) {
-    if (__builtin_mul_overflow(product, factor, &product)) return UINT64_MAX;
-  }
-  return product;
-}
-
-template <typename Shape>
-uint64_t Elements(const Shape& shape) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape) elements = Times(elements, dimension);
-  return elements;
-}
 
 uint64_t CeilLog2(uint64_t n) {
   uint64_t log = 0;
@@ -59,8 +38,15 @@ class MemorySum {
   // All borrowed.
   MemorySum(const v1::ModelLayout& layout, const v1::ModelSpec& model,
             const std::vector<v1::StagePlan>& stages, const WorkerLoad& load)
-      : layout_(layout), model_(model), stages_(stages), load_(load) {
+      : layout_(layout),
+        model_(model),
+        stages_(stages),
+        load_(load),
+        feeds_skip_(static_cast<size_t>(layout.block_size())) {
     for (const uint32_t slots : load.slots) kept_ = std::max<uint64_t>(kept_, slots);
+    for (const v1::BlockLayout& block : layout.block()) {
+      if (block.has_skip_from()) feeds_skip_[block.skip_from()] = true;
+    }
   }
 
   void AddStage(const v1::StagePlan& stage, uint64_t slots) {
@@ -70,9 +56,9 @@ class MemorySum {
       AddActivations(b, slots);
     }
     AddMessages(stage.first_block(), end);
-    const uint64_t held = Plus(kBatchesAhead, slots);
+    const uint64_t held = SaturatingSum(kBatchesAhead, slots);
     if (stage.first_block() == 0) {
-      AddBatches(held, Elements(layout_.block(0).input_shape()));
+      AddBatches(held, SaturatingElements(layout_.block(0).input_shape()));
     }
     if (end == static_cast<uint32_t>(layout_.block_size())) {
       AddBatches(held, std::max<uint64_t>(1, layout_.terms_per_sample()));
@@ -86,14 +72,15 @@ class MemorySum {
 
   // Bytes of one sample of a block's output.
   uint64_t OutputBytes(uint32_t b) const {
-    return Times(Elements(Block(b).output_shape()), sizeof(float));
+    return SaturatingProduct(SaturatingElements(Block(b).output_shape()), sizeof(float));
   }
 
   void AddUse(uint32_t segment, bool held) {
-    const uint64_t bytes =
-        Times(layout_.segment(static_cast<int>(segment)).element_count(), sizeof(float));
-    if (!held) memory_.weights = Plus(memory_.weights, bytes);
-    memory_.gradients = Plus(memory_.gradients, Times(bytes, load_.gradient_buffers));
+    const uint64_t bytes = SaturatingProduct(
+        layout_.segment(static_cast<int>(segment)).element_count(), sizeof(float));
+    if (!held) memory_.weights = SaturatingSum(memory_.weights, bytes);
+    memory_.gradients =
+        SaturatingSum(memory_.gradients, SaturatingProduct(bytes, load_.gradient_buffers));
   }
 
   // Blocks share the parameters of earlier ones only, so a block's own are never held already.
@@ -114,12 +101,6 @@ class MemorySum {
            model_.block(static_cast<int>(b)).recompute();
   }
 
-  bool FeedsSkip(uint32_t b) const {
-    return std::any_of(layout_.block().begin(), layout_.block().end(), [b](const auto& other) {
-      return other.has_skip_from() && other.skip_from() == b;
-    });
-  }
-
   bool Holds(uint32_t b) const {
     return std::any_of(stages_.begin(), stages_.end(), [b](const v1::StagePlan& stage) {
       return b >= stage.first_block() && b < stage.first_block() + stage.block_count();
@@ -128,25 +109,28 @@ class MemorySum {
 
   void AddActivations(uint32_t b, uint64_t slots) {
     const uint64_t scratches = load_.splits_backward && !Recomputes(b) ? slots : 1;
-    uint64_t bytes =
-        Plus(Times(Block(b).activation_bytes(), slots), Times(Block(b).scratch_bytes(), scratches));
+    uint64_t bytes = SaturatingSum(SaturatingProduct(Block(b).activation_bytes(), slots),
+                                   SaturatingProduct(Block(b).scratch_bytes(), scratches));
     const bool last = b + 1 == static_cast<uint32_t>(layout_.block_size());
-    if (last || FeedsSkip(b) || (load_.splits_backward && Recomputes(b + 1))) {
-      bytes = Plus(bytes, Times(OutputBytes(b), slots));
+    if (last || feeds_skip_[b] || (load_.splits_backward && Recomputes(b + 1))) {
+      bytes = SaturatingSum(bytes, SaturatingProduct(OutputBytes(b), slots));
     }
     if (Block(b).has_skip_from()) {
-      bytes = Plus(bytes, Times(Elements(Block(b).input_shape()), sizeof(float), slots));
+      bytes = SaturatingSum(bytes, SaturatingProduct(SaturatingElements(Block(b).input_shape()),
+                                                     sizeof(float), slots));
     }
-    memory_.activations = Plus(memory_.activations, Times(bytes, load_.rows, load_.lanes));
+    memory_.activations =
+        SaturatingSum(memory_.activations, SaturatingProduct(bytes, load_.rows, load_.lanes));
   }
 
   void AddMessages(uint32_t begin, uint32_t end) {
     const auto add = [&](uint32_t from_block, uint64_t tensors) {
-      memory_.messages =
-          Plus(memory_.messages, Times(OutputBytes(from_block), tensors, load_.rows, load_.lanes));
+      memory_.messages = SaturatingSum(
+          memory_.messages,
+          SaturatingProduct(OutputBytes(from_block), tensors, load_.rows, load_.lanes));
     };
-    const uint64_t received = Plus(load_.credits, kept_);
-    const uint64_t both = Plus(received, load_.credits);
+    const uint64_t received = SaturatingSum(load_.credits, kept_);
+    const uint64_t both = SaturatingSum(received, load_.credits);
     const auto blocks = static_cast<uint32_t>(layout_.block_size());
     if (begin > 0) add(begin - 1, both);
     if (end < blocks) add(end - 1, both);
@@ -161,14 +145,15 @@ class MemorySum {
   }
 
   void AddBatches(uint64_t held, uint64_t elements) {
-    memory_.batches =
-        Plus(memory_.batches, Times(elements, sizeof(float), held, load_.rows, load_.lanes));
+    memory_.batches = SaturatingSum(
+        memory_.batches, SaturatingProduct(elements, sizeof(float), held, load_.rows, load_.lanes));
   }
 
   const v1::ModelLayout& layout_;
   const v1::ModelSpec& model_;
   const std::vector<v1::StagePlan>& stages_;
   const WorkerLoad& load_;
+  std::vector<bool> feeds_skip_;  // by block
   uint64_t kept_ = 0;  // tensors of one boundary and direction that a lane keeps, at most
   WorkerMemory memory_;
   std::vector<uint32_t> held_;  // segments whose weights have been counted
@@ -177,7 +162,9 @@ class MemorySum {
 }  // namespace
 
 uint64_t WorkerMemory::total() const {
-  return Plus(Plus(Plus(weights, gradients), Plus(activations, messages)), batches);
+  return SaturatingSum(
+      SaturatingSum(SaturatingSum(weights, gradients), SaturatingSum(activations, messages)),
+      batches);
 }
 
 uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lanes) {
@@ -208,7 +195,7 @@ std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t 
   const v1::WorkerPlan& self = plan.worker(static_cast<int>(worker));
   const uint32_t chunks = ChunksOf(plan);
   if (SharesOf(self).empty()) return std::vector<uint32_t>(chunks, 0);
-  if (plan.ranks() == 1) return std::vector<uint32_t>(chunks, 1);
+  if (plan.ranks() == 1 && chunks == 1) return std::vector<uint32_t>(chunks, 1);
   std::vector<uint32_t> most(chunks, 0);
   // With several chunks a lane of fewer micro-batches may keep more of one of them.
   for (const uint32_t micro_batches : LaneMicroBatches(plan, SharesOf(self), lanes)) {

@@ -35,7 +35,8 @@ uint64_t GradientBuffers(ShareSpan worker_shares, uint32_t shares, uint32_t lane
 std::set<uint32_t> LaneMicroBatches(const v1::Plan& plan, ShareSpan shares, uint32_t lanes);
 
 // Micro-batches in flight at once on any one lane of a worker, at most, for each of its chunks:
-// none for a worker without shares, one when ranks is 1. REQUIRES: as MemoryOf.
+// none for a worker without shares, one when it has the whole model in one stage. REQUIRES: as
+// MemoryOf.
 std::vector<uint32_t> LaneSlots(const v1::Plan& plan, uint32_t worker, uint32_t lanes);
 
 // What decides the memory of a worker besides its blocks.

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/plan/cost_model.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/model.pb.h"
 
@@ -18,13 +19,18 @@ namespace {
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
-// BlockSpec has no maps, so equal blocks have equal bytes.
-uint64_t FingerprintOf(v1::BlockSpec block, const v1::BlockLayout& layout,
+// Of block `b`. BlockSpec has no maps, so equal blocks have equal bytes.
+uint64_t FingerprintOf(const v1::ModelSpec& model, const v1::ModelLayout& layout, int b,
                        absl::string_view backend) {
+  v1::BlockSpec block = model.block(b);
   block.clear_name();
   std::string bytes = block.SerializeAsString();
-  for (const uint64_t dimension : layout.input_shape()) absl::StrAppend(&bytes, "x", dimension);
-  absl::StrAppend(&bytes, "@", backend);
+  for (const uint64_t size : layout.block(b).input_shape()) absl::StrAppend(&bytes, "x", size);
+  absl::StrAppend(&bytes, "->");
+  for (const uint64_t size : layout.block(b).output_shape()) absl::StrAppend(&bytes, "x", size);
+  // Whether its backward makes a gradient of the input.
+  const bool makes_gradient = static_cast<uint32_t>(b) > FirstTrainedBlock(layout);
+  absl::StrAppend(&bytes, makes_gradient ? "+" : "-", "@", backend);
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
@@ -50,7 +56,7 @@ void BlockTimes::Add(const v1::BlockTimesReport& report, const v1::ModelSpec& mo
   for (const v1::BlockTime& time : report.block()) {
     if (time.samples() == 0) continue;  // not computed yet
     const int block = static_cast<int>(time.block());
-    const uint64_t key = FingerprintOf(model.block(block), layout.block(block), backend);
+    const uint64_t key = FingerprintOf(model, layout, block, backend);
     Entry& entry = times_[key];
     entry.time = time;
     by_age_.erase(entry.measured);
@@ -68,7 +74,7 @@ std::vector<v1::BlockTime> BlockTimes::Find(const v1::ModelSpec& model,
                                             absl::string_view backend) const {
   std::vector<v1::BlockTime> found;
   for (int b = 0; b < model.block_size(); ++b) {
-    const auto known = times_.find(FingerprintOf(model.block(b), layout.block(b), backend));
+    const auto known = times_.find(FingerprintOf(model, layout, b, backend));
     if (known == times_.end()) continue;
     found.push_back(known->second.time);
     found.back().set_block(static_cast<uint32_t>(b));

@@ -15,7 +15,8 @@ namespace sangam {
 
 // How long blocks took on workers, kept for jobs to come: a block that computes the same on inputs
 // of the same shape and the same kind of backend will take as long again, whatever its name and
-// model.
+// model. Blocks that need no gradient of their input, such as the first, are kept apart from those
+// that do.
 //
 // Pure and not thread-safe. Bounded: of more blocks than `capacity` those measured longest ago are
 // forgotten.

@@ -14,6 +14,12 @@
 #include "server/core/block_times.h"
 
 namespace sangam {
+namespace {
+
+// As many as no planned lane lacks: their number limits how many micro-batches one has.
+constexpr uint32_t kManyThreads = 4096;
+
+}  // namespace
 
 ClusterView ViewOf(const std::vector<const v1::RegisterRequest*>& workers,
                    double link_bytes_per_second, const BlockTimes& times, const v1::JobSpec& spec,
@@ -58,10 +64,12 @@ absl::Status CheckFits(const v1::JobSpec& spec, const v1::ModelLayout& layout,
   const v1::PlanReport report = MakeForecasts(spec, layout, view.facts, view.measured);
   if (report.feasible()) return absl::OkStatus();
   v1::ClusterFacts boundless = view.facts;
-  for (v1::WorkerFacts& worker : *boundless.mutable_worker()) worker.clear_memory_bytes();
-  return MakeForecasts(spec, layout, boundless, view.measured).feasible()
-             ? absl::FailedPreconditionError(report.explanation())
-             : absl::InvalidArgumentError(report.explanation());
+  for (v1::WorkerFacts& worker : *boundless.mutable_worker()) {
+    worker.clear_memory_bytes();
+    worker.set_threads(kManyThreads);
+  }
+  return CanRun(spec, layout, boundless) ? absl::FailedPreconditionError(report.explanation())
+                                         : absl::InvalidArgumentError(report.explanation());
 }
 
 }  // namespace sangam

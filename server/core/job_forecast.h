@@ -37,7 +37,7 @@ absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, const v1::ModelL
                                        const ClusterView& view);
 
 // Whether the job can run on these workers. OK when they are fewer than it asks for: it will wait.
-// Errors: FailedPrecondition  it cannot, but it could if their memory were large enough
+// Errors: FailedPrecondition  it cannot, but it could if they had memory and threads enough
 //         InvalidArgument     on no workers: the specification is at fault
 absl::Status CheckFits(const v1::JobSpec& spec, const v1::ModelLayout& layout,
                        const ClusterView& view);

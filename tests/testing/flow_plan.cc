@@ -26,6 +26,8 @@ v1::Plan MakePlan(const FlowPlan& flow) {
     stage.set_block_count(1);
     v1::BlockLayout& block = *plan.mutable_layout()->add_block();
     block.set_segment(-1);
+    if (b > 0)
+      *block.mutable_input_shape() = plan.layout().block(static_cast<int>(b) - 1).output_shape();
     block.add_output_shape(flow.columns[std::min<size_t>(b, flow.columns.size() - 1)]);
   }
   for (const auto& [from, to] : flow.skips) {

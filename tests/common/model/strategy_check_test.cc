@@ -32,8 +32,13 @@ TEST(StrategyCheckTest, AcceptsGoodStrategies) {
            "",
            "strategy: DATA_PARALLEL",
            "strategy: AUTO",
-           "strategy: HYBRID",
-           "strategy: MODEL_PARALLEL pipeline {}",
+           "strategy: HYBRID resources { workers: 4 }",
+           "strategy: MODEL_PARALLEL resources { workers: 2 } pipeline {}",
+           // No more stages than blocks, as the planner does.
+           "strategy: MODEL_PARALLEL resources { workers: 9 } pipeline { cut: 'block1' cut: 'c' "
+           "cut: 'd' }",
+           "strategy: MODEL_PARALLEL resources { workers: 3 } pipeline { schedule: INTERLEAVED "
+           "cut: 'block1' cut: 'c' cut: 'd' }",
            "strategy: AUTO pipeline { schedule: ZERO_BUBBLE credits: 1 }",
            "strategy: MODEL_PARALLEL resources { workers: 4 } pipeline { workers: 4 credits: 4096 "
            "}",
@@ -57,6 +62,20 @@ TEST(StrategyCheckTest, NamesFieldFoundAndExpected) {
     const char* fault;
   } cases[] = {
       {"strategy: 9", "strategy: found 9, expected DATA_PARALLEL, MODEL_PARALLEL, HYBRID or AUTO"},
+      {"strategy: MODEL_PARALLEL",
+       "resources.workers: found 1, expected at least 2 with MODEL_PARALLEL"},
+      {"strategy: HYBRID resources { workers: 3 }",
+       "resources.workers: found 3, expected at least 4 with HYBRID: two pipelines of two"},
+      {"strategy: MODEL_PARALLEL resources { workers: 5 } pipeline { workers: 5 }",
+       "model.block: found 4 blocks, expected at least 5: one for each stage of 5 workers with 1 "
+       "on each"},
+      {"strategy: HYBRID resources { workers: 6 } pipeline { workers: 3 schedule: INTERLEAVED }",
+       "model.block: found 4 blocks, expected at least 6: one for each stage of 3 workers with 2 "
+       "on each"},
+      {"strategy: MODEL_PARALLEL resources { workers: 2 } pipeline { schedule: INTERLEAVED "
+       "interleave: 3 }",
+       "model.block: found 4 blocks, expected at least 6: one for each stage of 2 workers with 3 "
+       "on each"},
       {"pipeline {}", "pipeline: found it with no strategy, expected it only with strategy "},
       {"strategy: DATA_PARALLEL pipeline { workers: 2 }",
        "pipeline: found it with DATA_PARALLEL, expected it only with strategy MODEL_PARALLEL, "

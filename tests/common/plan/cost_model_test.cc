@@ -170,9 +170,10 @@ TEST(CostModelTest, StagesPushTheirOwnSegmentsAndActivationsCrossBothWays) {
   traffic = TrafficOf(Pipeline({1, 2}, 2, 2, layout), spec, cluster, costs);
   EXPECT_EQ(traffic.parameter_bytes, 2u * 2 * (16 + 10) * 4);
   // A skip connection crosses as well.
+  layout = ChainLayout(3, {{5, 10, 100}, {5, 0, 20}, {2, 6, 1000}});
   layout.mutable_block(2)->set_skip_from(0);
   traffic = TrafficOf(Pipeline({1, 2}, 2, 2, layout), spec, cluster, costs);
-  EXPECT_EQ(traffic.activation_bytes, 2u * 2 * 4 * 4 * 8);
+  EXPECT_EQ(traffic.activation_bytes, 2u * 2 * 5 * 4 * 8);
 }
 
 TEST(CostModelTest, TimesAreOfTheSlowestWorkerOfAStage) {

@@ -62,7 +62,7 @@ TEST(StageCutTest, AvoidsAnEntryThatCostsMoreThanTheBlocks) {
   const std::vector<double> entry = {0, 1, 10, 3};
   const auto cut = CutBlocks(4, 2, [&](uint32_t stage, uint32_t first, uint32_t end) {
     StageCost cost = SumOf(work)(stage, first, end);
-    cost.entry = entry[first];
+    cost.other = entry[first];
     return cost;
   });
   EXPECT_THAT(Counts(*cut), ElementsAre(1, 3));
@@ -113,7 +113,7 @@ double BestByTrying(uint32_t blocks, uint32_t stages, const StageCosts& costs) {
       const bool cut = end == blocks || (mask >> (end - 1) & 1) != 0;
       if (!cut) continue;
       const StageCost cost = costs(std::min(stage, stages - 1), first, end);
-      dearest = std::max({dearest, cost.load, cost.entry});
+      dearest = std::max({dearest, cost.load, cost.other});
       first = end;
       ++stage;
     }
@@ -137,11 +137,15 @@ TEST(StageCutTest, IsAsGoodAsTheBestOfAllCuts) {
       pace.push_back(1 + random() % 3);
       room.push_back(1 + random() % blocks);
     }
+    std::vector<bool> forbidden(100);
+    for (uint32_t i = 0; i < 100; ++i) forbidden[i] = trial % 2 == 1 && random() % 3 == 0;
     const StageCosts costs = [&](uint32_t stage, uint32_t first, uint32_t end) {
       StageCost cost = SumOf(work)(stage, first, end);
       cost.load *= pace[stage];
       if (end - first > room[stage]) cost.load = kImpossible;
-      if (first > 0) cost.entry = entry[first];
+      if (first > 0) cost.other = entry[first];
+      // Such as a stage between two wide boundaries.
+      if (forbidden[first * 10 + end]) cost.other = kImpossible;
       return cost;
     };
     const double best = BestByTrying(blocks, stages, costs);
@@ -152,10 +156,51 @@ TEST(StageCutTest, IsAsGoodAsTheBestOfAllCuts) {
     for (uint32_t s = 0; s < stages; ++s) {
       const uint32_t first = (*cut)[s].first_block();
       const StageCost cost = costs(s, first, first + (*cut)[s].block_count());
-      dearest = std::max({dearest, cost.load, cost.entry});
+      dearest = std::max({dearest, cost.load, cost.other});
     }
     EXPECT_EQ(dearest, best) << trial;
   }
+}
+
+TEST(StageCutTest, LooksPastAStageThatMustNotBeThoughALargerOneMight) {
+  const auto cut = CutBlocks(4, 2, [](uint32_t stage, uint32_t first, uint32_t end) {
+    StageCost cost{static_cast<double>(end - first), 0};
+    if (stage == 0 && end > 1) cost.load = kImpossible;
+    if (stage == 1 && first != 1) cost.other = kImpossible;
+    return cost;
+  });
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_THAT(Counts(*cut), ElementsAre(1, 3));
+}
+
+TEST(StageCutTest, FindsTheBestOfThousandsOfBlocksInFewLooks) {
+  uint64_t looks = 0;
+  const auto cut = CutBlocks(4096, 64, [&](uint32_t, uint32_t first, uint32_t end) {
+    ++looks;
+    return StageCost{static_cast<double>(end - first), 0};
+  });
+  EXPECT_THAT(Counts(*cut), ::testing::Each(64));
+  EXPECT_LT(looks, 1u << 20);
+}
+
+TEST(StageCutTest, KeepsBlocksTogetherWhenThereIsTooMuchToLookAt) {
+  uint64_t looks = 0;
+  // All cuts are as good, but for those with less than 40 blocks in a stage; nothing is too much.
+  const auto cut = CutBlocks(4096, 64, [&](uint32_t, uint32_t first, uint32_t end) {
+    ++looks;
+    return StageCost{0, end - first < 40 ? 1.0 : 0.0};
+  });
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  for (const uint32_t count : Counts(*cut)) EXPECT_GE(count, 40u);
+  EXPECT_LT(looks, 1u << 24);
+  // The same when none is possible.
+  looks = 0;
+  const auto none = CutBlocks(4096, 64, [&](uint32_t stage, uint32_t, uint32_t) {
+    ++looks;
+    return StageCost{0, stage == 63 ? kImpossible : 0};
+  });
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LT(looks, 1u << 24);
 }
 
 TEST(StageCutTest, CutsByTheNamesOfTheBlocksThatBeginAStage) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -276,6 +277,84 @@ TEST(StrategyForecastTest, HandMadeCutsAreTakenAsTheyAre) {
   const v1::StrategyForecast forecast = Forecast(spec, Layout(4), ClusterOf(2), kTwoStages);
   EXPECT_FALSE(forecast.fits());
   EXPECT_THAT(forecast.obstacle(), HasSubstr("pipeline.cut[0]: found \"x\""));
+}
+
+TEST(StrategyForecastTest, AStageMayBeginInFrontOfAWideOutputWhenItCannotBehind) {
+  v1::ModelLayout layout = ChainLayout(1, {{1, 0, 1000, 0, 0},
+                                           {kMebibyte / 4, 0, 1000, 0, 0},
+                                           {1, 0, 1000, 4 * kMebibyte, 0},
+                                           {1, 0, 1000, 0, 0}});
+  v1::ClusterFacts cluster = ClusterOf(2);
+  // Two of b2 do not fit into w-0; b2 and three outputs of b1 do not fit into w-1.
+  cluster.mutable_worker(0)->set_memory_bytes(7 * kMebibyte);
+  cluster.mutable_worker(1)->set_memory_bytes(6 * kMebibyte);
+  const v1::StrategyForecast forecast = Forecast(JobOf(8, 8, 1), layout, cluster, kTwoStages);
+  EXPECT_TRUE(forecast.fits()) << forecast.obstacle();
+  EXPECT_THAT(Counts(forecast), ElementsAre(1, 3));
+}
+
+// Cuts of b blocks into `stages` stages, as JobSpec.pipeline.cut.
+std::vector<std::vector<std::string>> AllCuts(uint32_t blocks, uint32_t stages) {
+  std::vector<std::vector<std::string>> cuts;
+  for (uint32_t mask = 0; mask < (1u << (blocks - 1)); ++mask) {
+    std::vector<std::string>& cut = cuts.emplace_back();
+    for (uint32_t b = 1; b < blocks; ++b) {
+      if ((mask >> (b - 1) & 1) != 0) cut.push_back("b" + std::to_string(b));
+    }
+    if (cut.size() + 1 != stages) cuts.pop_back();
+  }
+  return cuts;
+}
+
+// Skip connections make the credits depend on the cut, so that a few are missed.
+TEST(StrategyForecastTest, FindsACutThatFitsWhereThereIsOne) {
+  std::mt19937 random(11);
+  int found = 0;
+  int missed = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<BlockSizes> blocks(7);
+    for (BlockSizes& sizes : blocks) {
+      sizes = {100, 0, 1000 + random() % 5000, random() % 10 * 100, 0};
+    }
+    v1::ModelLayout layout = ChainLayout(100, blocks);
+    const uint32_t from = random() % 3;
+    layout.mutable_block(static_cast<int>(from + 2 + random() % (5 - from)))->set_skip_from(from);
+    v1::ClusterFacts cluster = ClusterOf(4);
+    for (v1::WorkerFacts& worker : *cluster.mutable_worker()) {
+      worker.set_memory_bytes(5000 + random() % 10000);
+    }
+    v1::JobSpec spec = JobOf(8, 8, 1);
+    bool possible = false;
+    const Spread spread = {v1::MODEL_PARALLEL, 4, 1, 1};
+    for (const std::vector<std::string>& cut : AllCuts(7, 4)) {
+      spec.mutable_pipeline()->mutable_cut()->Assign(cut.begin(), cut.end());
+      possible = possible || Forecast(spec, layout, cluster, spread).fits();
+    }
+    spec.mutable_pipeline()->clear_cut();
+    const v1::StrategyForecast forecast = Forecast(spec, layout, cluster, spread);
+    EXPECT_LE(forecast.fits(), possible) << trial;
+    if (possible) ++(forecast.fits() ? found : missed);
+  }
+  EXPECT_GT(found, 100);
+  EXPECT_LT(missed, found / 10);
+}
+
+TEST(StrategyForecastTest, InterleavedStagesAreCutForMemoryWhenTheFastestCutDoesNotFit) {
+  std::vector<BlockSizes> blocks(8, kBlock);
+  for (const uint32_t b : {4u, 5u}) blocks[b].activation_bytes = 4 * kMebibyte;
+  const v1::ModelLayout layout = ChainLayout(10, blocks);
+  v1::JobSpec spec = JobOf(8, 8, 1);
+  spec.mutable_pipeline()->set_schedule(v1::INTERLEAVED);
+  const Spread spread = {v1::MODEL_PARALLEL, 2, 1, 2};
+  v1::ClusterFacts cluster = ClusterOf(2);
+  const v1::StrategyForecast fastest = Forecast(spec, layout, cluster, spread);
+  EXPECT_THAT(Counts(fastest), ElementsAre(2, 2, 2, 2));
+  for (v1::WorkerFacts& worker : *cluster.mutable_worker()) {
+    worker.set_memory_bytes(fastest.memory_bytes() * 9 / 10);
+  }
+  const v1::StrategyForecast forecast = Forecast(spec, layout, cluster, spread);
+  EXPECT_TRUE(forecast.fits()) << forecast.obstacle();
+  EXPECT_GE(forecast.step_seconds(), fastest.step_seconds());
 }
 
 TEST(StrategyForecastTest, MemoryIsThatOfThePlanThatFollowsFromIt) {

@@ -177,11 +177,20 @@ TEST(WorkerMemoryTest, SlotsAreOfTheLaneThatKeepsMostOfAChunk) {
   EXPECT_THAT(slots(9, 3, 2), ElementsAre(4, 3));
 }
 
+TEST(WorkerMemoryTest, OneWorkerMayHaveSeveralStagesToo) {
+  v1::Plan plan = SpreadJob({}, WorkersOf(1), SmallSpec(), SmallLayout()).value();
+  EXPECT_THAT(LaneSlots(plan, 0, 1), ElementsAre(1));
+  plan.clear_stage();
+  for (const v1::StagePlan& stage : StagesOf({1, 2})) *plan.add_stage() = stage;
+  plan.set_schedule(v1::INTERLEAVED);
+  EXPECT_THAT(LaneSlots(plan, 0, 1), ElementsAre(2, 1));
+}
+
 TEST(WorkerMemoryTest, SkipConnectionsCountAtBothEndsAndMakeSums) {
-  v1::ModelLayout layout = SmallLayout();
+  v1::ModelLayout layout = ChainLayout(3, {{5, 10, 0, 100, 7}, {5, 0, 0, 20, 3}, {2, 6, 0, 50, 1}});
+  const v1::Plan without = Pipeline(v1::ONE_F_ONE_B, {1, 1, 1}, 3, layout);
   layout.mutable_block(2)->set_skip_from(0);
   const v1::Plan plan = Pipeline(v1::ONE_F_ONE_B, {1, 1, 1}, 3, layout);
-  const v1::Plan without = Pipeline(v1::ONE_F_ONE_B, {1, 1, 1}, 3, SmallLayout());
   const auto more = [&](uint32_t worker) {
     const WorkerMemory with_skip = MemoryOf(plan, SmallSpec(), worker, 1).value();
     const WorkerMemory plain = MemoryOf(without, SmallSpec(), worker, 1).value();
@@ -189,10 +198,10 @@ TEST(WorkerMemoryTest, SkipConnectionsCountAtBothEndsAndMakeSums) {
                      with_skip.activations - plain.activations);
   };
   // The gradient of the output is a sum of two.
-  EXPECT_EQ(more(0), std::pair((2u + 2 + 3) * 16ul * 2, 3u * 16ul * 2));
+  EXPECT_EQ(more(0), std::pair((2u + 2 + 3) * 20ul * 2, 3u * 20ul * 2));
   EXPECT_EQ(more(1), std::pair(0ul, 0ul));
-  // The input, of 5 elements, is.
-  EXPECT_EQ(more(2), std::pair((2u + 2 + 1) * 16ul * 2, 20ul * 2));
+  // The input is.
+  EXPECT_EQ(more(2), std::pair((2u + 2 + 1) * 20ul * 2, 20ul * 2));
   // Nothing crosses within a stage.
   const v1::Plan one = SpreadJob({}, WorkersOf(1), SmallSpec(), layout).value();
   EXPECT_EQ(MemoryOf(one, SmallSpec(), 0, 1)->messages, 0u);
@@ -200,14 +209,14 @@ TEST(WorkerMemoryTest, SkipConnectionsCountAtBothEndsAndMakeSums) {
 
 TEST(WorkerMemoryTest, ASkipBetweenTwoStagesOfOneWorkerIsHeldOnce) {
   v1::ModelLayout layout =
-      ChainLayout(1, {{1, 1, 0, 10, 0}, {2, 0, 0, 0, 0}, {3, 4, 0, 1000, 0}, {5, 0, 0, 0, 0}});
+      ChainLayout(1, {{2, 1, 0, 10, 0}, {2, 0, 0, 0, 0}, {3, 4, 0, 1000, 0}, {5, 0, 0, 0, 0}});
   const v1::Plan without = Pipeline(v1::INTERLEAVED, {1, 1, 1, 1}, 2, layout);
   layout.mutable_block(2)->set_skip_from(0);
   const v1::Plan plan = Pipeline(v1::INTERLEAVED, {1, 1, 1, 1}, 2, layout);
   const std::vector<uint32_t> slots = LaneSlots(plan, 0, 1);
   EXPECT_EQ(MemoryOf(plan, SmallSpec(), 0, 1)->messages,
             MemoryOf(without, SmallSpec(), 0, 1)->messages +
-                2 * (2 + std::max(slots[0], slots[1])) * 4u * 2);
+                2 * (2 + std::max(slots[0], slots[1])) * 8u * 2);
 }
 
 TEST(WorkerMemoryTest, TiedParametersAreHeldOnceButHaveGradientsForEachUse) {

@@ -73,6 +73,24 @@ TEST_F(BlockTimesTest, ABlockIsWhatItComputesNotItsName) {
   EXPECT_EQ(Known(), "");
 }
 
+TEST_F(BlockTimesTest, ABlockThatNeedsNoGradientOfItsInputIsAnother) {
+  v1::ModelSpec model;
+  v1::ModelLayout layout;
+  for (int b = 0; b < 3; ++b) {
+    model.add_block();
+    layout.add_block()->set_segment(b);
+  }
+  times_.Add(Report({Time(0, 0.5, 1, 8)}), model, layout, "cpu");
+  ASSERT_EQ(times_.Find(model, layout, "cpu").size(), 1u);
+  times_.Add(Report({Time(2, 0.25, 1, 8)}), model, layout, "cpu");
+  ASSERT_EQ(times_.Find(model, layout, "cpu").size(), 3u);
+  EXPECT_EQ(times_.Find(model, layout, "cpu")[0].forward_seconds(), 0.5);
+  EXPECT_EQ(times_.Find(model, layout, "cpu")[1].forward_seconds(), 0.25);
+  // Nor does one whose output has another shape take as long.
+  layout.mutable_block(1)->add_output_shape(9);
+  EXPECT_EQ(times_.Find(model, layout, "cpu").size(), 2u);
+}
+
 TEST_F(BlockTimesTest, ForgetsWhatWasMeasuredLongestAgo) {
   for (const char* backend : {"a", "b", "c"}) {
     times_.Add(Report({Time(1, 0.5, 1, 8)}), spec_.model(), layout(), backend);

@@ -80,6 +80,22 @@ TEST_F(JobForecastTest, TooLittleMemoryIsTheClustersFault) {
   EXPECT_NE(status.message().find("worker w-2 needs"), absl::string_view::npos) << status;
 }
 
+TEST_F(JobForecastTest, TooFewThreadsAreTheClustersFault) {
+  spec_.set_strategy(v1::MODEL_PARALLEL);
+  for (const uint32_t shares : {1u << 17, 1u}) {
+    spec_.mutable_batch()->set_size(1 << 17);
+    spec_.mutable_batch()->set_micro_batches(1 << 17);
+    spec_.mutable_batch()->set_shares(shares);
+    const absl::Status status = Check();
+    // A share is one lane's, whatever threads there are.
+    EXPECT_EQ(status.code(), shares == 1 ? absl::StatusCode::kInvalidArgument
+                                         : absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(status.message().find("forward passes of 2 stages on each of"),
+              absl::string_view::npos)
+        << status;
+  }
+}
+
 TEST_F(JobForecastTest, WhatNoMemoryCanMendIsTheSpecificationsFault) {
   spec_.set_strategy(v1::HYBRID);
   for (const uint64_t memory : {uint64_t{1} << 30, uint64_t{100}}) {
