@@ -90,7 +90,6 @@ absl::Status CheckStages(const v1::Plan& plan) {
     return absl::InvalidArgumentError(absl::StrCat("plan.ranks: found ", ranks, " for ", stages,
                                                    " stages, expected a divisor of them"));
   }
-  RETURN_IF_ERROR(CheckSchedule(plan));
   uint64_t next = 0;
   for (uint32_t s = 0; s < stages; ++s) {
     const v1::StagePlan& stage = plan.stage(static_cast<int>(s));
@@ -113,6 +112,7 @@ absl::Status CheckStages(const v1::Plan& plan) {
                                                      ", expected less than ", ranks));
     }
   }
+  RETURN_IF_ERROR(CheckSchedule(plan));
   return CheckBlocks(plan);
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/batch_cut.h"
+#include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
 
@@ -15,6 +16,7 @@ v1::Plan MakePlan(const FlowPlan& flow) {
   plan.set_job(flow.job);
   plan.set_generation(flow.generation);
   plan.set_ranks(flow.ranks);
+  plan.set_schedule(flow.chunks > 1 ? v1::INTERLEAVED : v1::ONE_F_ONE_B);
   plan.set_micro_batches(flow.micro_batches);
   plan.set_shares(flow.shares);
   plan.set_credits(flow.credits);
