@@ -492,7 +492,9 @@ absl::Status Forecaster::SetCredits(v1::Plan* plan, std::vector<std::string>* ob
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const uint32_t ample, AmpleOf(*plan));
-  plan->set_credits(std::max(least, ample));
+  // Played times know nothing of a busy machine: one tensor may travel while another waits.
+  constexpr uint32_t kDoubleBuffered = 2;
+  plan->set_credits(std::max({least, ample, kDoubleBuffered}));
   ASSIGN_OR_RETURN(const std::vector<WorkerMemory> memories, Memories(*plan));
   if (!FitsAll(memories)) plan->set_credits(least);
   return absl::OkStatus();
