@@ -5,18 +5,12 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "common/base/check.h"
-#include "common/rpc/activity_count.h"
-#include "common/rpc/call_registry.h"
-#include "common/rpc/completion_queue_thread.h"
-#include "common/rpc/completion_tag.h"
-#include "common/rpc/data_channel.h"
-#include "common/rpc/periodic_check.h"
+#include "common/rpc/call_queues.h"
 #include "common/rpc/server_stream.h"
+#include "common/rpc/stream_acceptor.h"
 #include "proto/data_service.grpc.pb.h"
 #include "server/rpc/feed_stream.h"
 
@@ -25,54 +19,16 @@ namespace {
 
 using RawService = v1::DataService::WithRawMethod_Feed<v1::DataService::Service>;
 
-// Longer than any call takes to end once the server has cancelled it.
-constexpr absl::Duration kStopDeadline = absl::Minutes(1);
-
-// Accepts the Feed calls of one queue, one after the other. Lives until the server is shut down.
-class FeedAcceptor final : public std::enable_shared_from_this<FeedAcceptor> {
- public:
-  FeedAcceptor(const FeedContext* context, RawService* service, grpc::ServerCompletionQueue* queue)
-      : context_(*context), service_(service), queue_(queue) {}
-
-  // Holds an activity for each call that it waits for; an accepted call takes it over.
-  void AcceptNext() {
-    context_.activities->Begin();
-    stream_ = ServerStream::Create();
-    service_->RequestFeed(stream_->context(), stream_->io(), queue_, queue_,
-                          tag_.Arm(shared_from_this()));
-  }
-
- private:
-  void OnAccepted(bool ok) {
-    const std::shared_ptr<ServerStream> stream = std::move(stream_);
-    if (!ok) {  // the server is shut down
-      context_.activities->End();
-      return;
-    }
-    AcceptNext();
-    const auto call = std::make_shared<FeedStream>(&context_, stream);
-    const absl::Status admitted = context_.registry->Add(call);
-    stream->Begin(call);
-    if (!admitted.ok()) call->End(admitted);
-  }
-
-  const FeedContext& context_;
-  RawService* const service_;
-  grpc::ServerCompletionQueue* const queue_;
-  std::shared_ptr<ServerStream> stream_;
-  OperationTag<FeedAcceptor> tag_{&FeedAcceptor::OnAccepted};
-};
-
 }  // namespace
 
 class DataService::Impl {
  public:
   Impl(const Options& options, ServedJobFinder find_job)
-      : options_(options), registry_(options.max_calls) {
-    SANGAM_CHECK(options.threads >= 1 && options.piece_elements >= 1);
+      : queues_({options.threads, options.max_calls, options.check_interval}) {
+    SANGAM_CHECK(options.piece_elements >= 1);
     context_.find_job = std::move(find_job);
-    context_.registry = &registry_;
-    context_.activities = &activities_;
+    context_.registry = queues_.registry();
+    context_.activities = queues_.activities();
     context_.max_requests = options.max_requests;
     context_.piece_elements = options.piece_elements;
     context_.hello_deadline = options.hello_deadline;
@@ -80,45 +36,30 @@ class DataService::Impl {
     context_.end_grace = options.end_grace;
   }
 
-  void Register(grpc::ServerBuilder* builder) {
-    ConfigureDataServer(builder);
-    builder->RegisterService(&service_);
-    for (int i = 0; i < options_.threads; ++i) {
-      std::unique_ptr<grpc::ServerCompletionQueue> queue = builder->AddCompletionQueue();
-      queues_.push_back(queue.get());
-      threads_.push_back(std::make_unique<CompletionQueueThread>(std::move(queue)));
-    }
-  }
+  void Register(grpc::ServerBuilder* builder) { queues_.Register(builder, &service_); }
 
   void Start() {
-    for (grpc::ServerCompletionQueue* queue : queues_) {
-      std::make_shared<FeedAcceptor>(&context_, &service_, queue)->AcceptNext();
-    }
-    check_ = std::make_shared<PeriodicCheck>(&registry_, &activities_, options_.check_interval,
-                                             queues_[0]);
-    check_->Start();
-    for (const auto& thread : threads_) thread->Start();
+    StreamAcceptor<FeedStream>::Options accept;
+    accept.request = [this](ServerStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
+      service_.RequestFeed(stream->context(), stream->io(), queue, queue, tag);
+    };
+    accept.make_call = [this](std::shared_ptr<ServerStream> stream) {
+      return std::make_shared<FeedStream>(&context_, std::move(stream));
+    };
+    accept.registry = queues_.registry();
+    accept.activities = queues_.activities();
+    queues_.Start([&accept](grpc::ServerCompletionQueue* queue) {
+      StreamAcceptor<FeedStream>::Start(accept, queue);
+    });
   }
 
-  void EndCalls() { registry_.EndAll(absl::UnavailableError("the coordinator stops")); }
-
-  void Stop() {
-    if (check_ != nullptr) check_->Stop();
-    // A queue that is shut down while a call may still post on it would end the process; a call
-    // that does not end after the server has cancelled it is a bug.
-    SANGAM_CHECK(activities_.WaitForNone(kStopDeadline));
-    for (const auto& thread : threads_) thread->Shutdown();
-  }
+  void EndCalls() { queues_.EndCalls(absl::UnavailableError("the coordinator stops")); }
+  void Stop() { queues_.Stop(); }
 
  private:
-  const Options options_;
-  CallRegistry registry_;
-  ActivityCount activities_;
   FeedContext context_;
   RawService service_;
-  std::vector<grpc::ServerCompletionQueue*> queues_;
-  std::vector<std::unique_ptr<CompletionQueueThread>> threads_;
-  std::shared_ptr<PeriodicCheck> check_;
+  CallQueues queues_;  // last: its threads use the above
 };
 
 DataService::DataService(const Options& options, ServedJobFinder find_job)
