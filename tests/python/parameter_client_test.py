@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import grpc
@@ -107,10 +108,14 @@ def test_push_and_pull(client):
     random = numpy.random.default_rng(1)
     gradients = {page: random.standard_normal((2, count), dtype=numpy.float32) for page, count in PAGES.items()}
 
+    all_here = threading.Event()
+
     def requests():
         yield client.hello()
         yield client.subscribe(0, 25)
         yield client.subscribe(1, 4)
+        # As a worker does: gradients come from weights. (New weights replace older ones that still wait.)
+        assert all_here.wait(DEADLINE_S)
         for (segment, first), pair in gradients.items():
             # The second share before the first: the order must not matter.
             yield client.gradient(segment, first, pair[1], (1, 2), 2)
@@ -123,6 +128,8 @@ def test_push_and_pull(client):
         frame = next(frames)
         page = (frame.header.segment, frame.header.first_element)
         {0: before, 1: after}[frame.header.step][page] = numpy.frombuffer(frame.payload, "<f4")
+        if len(before) == len(PAGES):
+            all_here.set()
     assert len(before) == len(PAGES), "the first weights of %d pages came" % len(before)
     for page, pair in gradients.items():
         # Momentum begins at 0, so the first step is plain descent by the mean gradient.
