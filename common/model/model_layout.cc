@@ -109,7 +109,7 @@ std::string TableOf(const Layers& layers) {
   for (const v1::LayerSpec& layer : layers) {
     if (layer.has_tied_head()) return layer.tied_head().block();
     if (!layer.has_residual()) continue;
-    const std::string within = TableOf(layer.residual().layer());
+    std::string within = TableOf(layer.residual().layer());
     if (!within.empty()) return within;
   }
   return {};

@@ -220,7 +220,7 @@ absl::StatusOr<std::vector<v1::StagePlan>> CutBlocks(uint32_t blocks, uint32_t s
     CutSearch search(block_at, stages, costs);
     const absl::StatusOr<std::vector<uint32_t>> firsts = search.Best();
     if (search.gave_up()) continue;
-    RETURN_IF_ERROR(firsts.status());
+    if (!firsts.ok()) return firsts.status();
     return ToStages(*firsts, blocks);
   }
 }

@@ -160,7 +160,7 @@ absl::Status Forecaster::Make(v1::StrategyForecast* forecast) const {
   forecast->set_idle_workers(static_cast<uint32_t>(job_.cluster.worker_size()) -
                              spread_.ranks * spread_.replicas);
   Describe(job_.spec.batch().shares(), forecast);
-  const absl::Status status = Fill(forecast);
+  absl::Status status = Fill(forecast);
   forecast->set_fits(status.ok());
   forecast->set_obstacle(std::string(status.message()));
   return status;

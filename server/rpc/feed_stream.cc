@@ -88,7 +88,7 @@ absl::Status FeedStream::OnMessage(const grpc::ByteBuffer& message) {
     if (phase_ == Phase::kEnded) return absl::OkStatus();
     ++progress_;
   }
-  const absl::Status status = [&]() -> absl::Status {
+  absl::Status status = [&]() -> absl::Status {
     if (message.Length() > context_.max_message_bytes) {
       return absl::InvalidArgumentError(absl::StrCat("found a message of ", message.Length(),
                                                      " bytes, expected at most ",
@@ -326,7 +326,7 @@ absl::Status FeedStream::Fault(absl::Duration idle) const {
                                                     absl::FormatDuration(context_.hello_deadline)));
   }
   if (phase_ != Phase::kOpen) return absl::OkStatus();
-  if (const absl::Status held = LockJob().status(); !held.ok()) return held;
+  if (absl::Status held = LockJob().status(); !held.ok()) return held;
   if (sending_ && idle >= context_.stall_deadline) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the worker does not read: it has let nothing through for ", absl::FormatDuration(idle),

@@ -41,7 +41,7 @@ struct FeedContext {
   ActivityCount* activities = nullptr;
 
   // Of a worker's message: a HELLO or a request.
-  size_t max_message_bytes = 64 * 1024;
+  size_t max_message_bytes = size_t{64} * 1024;
   // Requests of one worker that may be unanswered.
   size_t max_requests = 64;
   // Elements of one message.

@@ -44,7 +44,7 @@ absl::Status ParameterStream::OnMessage(const grpc::ByteBuffer& message) {
     if (phase_ == Phase::kEnded) return absl::OkStatus();
     if (phase_ == Phase::kOpen) ++progress_;
   }
-  const absl::Status status = [&]() -> absl::Status {
+  absl::Status status = [&]() -> absl::Status {
     if (message.Length() > context_.max_message_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
                                                        " bytes, expected at most ",

@@ -41,7 +41,7 @@ struct HeadSizes {
 };
 
 HeadSizes SizesOf(const AttentionShape& shape, ConstMatrix qkv) {
-  HeadSizes sizes;
+  HeadSizes sizes = {};
   sizes.positions = shape.positions;
   sizes.stride_qkv = qkv.cols;
   sizes.stride_out = qkv.cols / 3;

@@ -22,13 +22,13 @@ inline int64_t RoundUpToPanel(int64_t size) { return (size + kPanel - 1) / kPane
 constexpr int kPanelVectors = kPanel / kVectorLanes;
 
 // c[r, :] = sum over s of a[r * a_row + s * a_step] * panel[s, :], or += when `accumulate`, for
-// kRows rows of kPanel columns, `c_row` floats apart.
-template <int kRows>
+// Rows rows of kPanel columns, `c_row` floats apart.
+template <int Rows>
 SANGAM_CPU_INLINE void MultiplyTile(const float* a, int64_t a_row, int64_t a_step,
                                     const float* panel, int64_t steps, bool accumulate, float* c,
                                     int64_t c_row) {
-  Vector sums[kRows][kPanelVectors];
-  for (int r = 0; r < kRows; ++r) {
+  Vector sums[Rows][kPanelVectors];
+  for (int r = 0; r < Rows; ++r) {
     for (int v = 0; v < kPanelVectors; ++v) {
       sums[r][v] = Vector{};
       if (accumulate) std::memcpy(&sums[r][v], c + r * c_row + v * kVectorLanes, sizeof(Vector));
@@ -39,12 +39,12 @@ SANGAM_CPU_INLINE void MultiplyTile(const float* a, int64_t a_row, int64_t a_ste
     for (int v = 0; v < kPanelVectors; ++v) {
       std::memcpy(&b[v], panel + s * kPanel + v * kVectorLanes, sizeof(Vector));
     }
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < Rows; ++r) {
       const float x = a[r * a_row + s * a_step];
       for (int v = 0; v < kPanelVectors; ++v) sums[r][v] += x * b[v];
     }
   }
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < Rows; ++r) {
     for (int v = 0; v < kPanelVectors; ++v) {
       std::memcpy(c + r * c_row + v * kVectorLanes, &sums[r][v], sizeof(Vector));
     }

@@ -7,9 +7,9 @@ namespace sangam::cpu_kernels {
 // keeps it in a register only when one is as wide: on older machines it is slow and right. Results
 // must not depend on the number of lanes.
 #if defined(__x86_64__)
-constexpr int kVectorLanes = 8;
+constexpr int64_t kVectorLanes = 8;
 #else
-constexpr int kVectorLanes = 4;
+constexpr int64_t kVectorLanes = 4;
 #endif
 typedef float Vector __attribute__((vector_size(kVectorLanes * sizeof(float))));
 
