@@ -87,7 +87,7 @@ bool FeedConnection::Ask(BatchAssembly request) {
       room_.WaitFor(&mutex_, absl::Hours(1));
     }
     if (closing_ || fault_.has_value()) return false;
-    requests_.push_back(std::move(request));
+    requests_.push_back(request);
     stream = stream_;
   }
   if (stream != nullptr) stream->Wake();
@@ -125,7 +125,7 @@ void FeedConnection::OnOpened() {
 }
 
 absl::Status FeedConnection::OnMessage(const grpc::ByteBuffer& message) {
-  const absl::Status status = [&]() -> absl::Status {
+  absl::Status status = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
     ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
     return OnFrame(frame);

@@ -129,7 +129,7 @@ absl::Status FlowConnection::OnMessage(const grpc::ByteBuffer& message) {
     frame_came_ = true;
     backoff_.Reset();
   }
-  const absl::Status status = [&]() -> absl::Status {
+  absl::Status status = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
     ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
     return exchange_->OnFrame(side_, number, frame.header, frame.payload);

@@ -41,7 +41,7 @@ absl::Status FlowStream::OnMessage(const grpc::ByteBuffer& message) {
     phase = phase_;
   }
   if (phase == Phase::kEnding) return absl::OkStatus();
-  const absl::Status status = [&]() -> absl::Status {
+  absl::Status status = [&]() -> absl::Status {
     if (message.Length() > context_.max_message_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
                                                        " bytes, expected at most ",

@@ -123,7 +123,7 @@ absl::Status GrpcPipelineLink::CloseStreams(absl::Duration deadline) {
   bool in_time = !started_ || exchange_->AwaitTaken(until);
   for (const auto& connection : connections_) connection->Close();
   in_time = (!started_ || exchange_->AwaitStreamsOver(until)) && in_time;
-  const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
+  absl::Status late = absl::DeadlineExceededError(absl::StrCat(
       "other workers did not end their streams within ", absl::FormatDuration(deadline)));
   // When the exchange ends meanwhile it ends the streams.
   const absl::Duration goodbye = std::min(until - now(), kGoodbye);
@@ -133,7 +133,7 @@ absl::Status GrpcPipelineLink::CloseStreams(absl::Duration deadline) {
     // The queue may not be shut down before; a cancelled call that does not end is a bug.
     SANGAM_CHECK(activities_.WaitForNone(kCancelDeadline));
   }
-  const absl::Status failure = exchange_->failure();
+  absl::Status failure = exchange_->failure();
   const bool stopped = exchange_->AwaitEnd(absl::ZeroDuration());
   exchange_->Close();
   if (watch_.joinable()) watch_.join();

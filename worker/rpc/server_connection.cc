@@ -122,7 +122,7 @@ void ServerConnection::OnOpened() {
 }
 
 absl::Status ServerConnection::OnMessage(const grpc::ByteBuffer& message) {
-  const absl::Status status = [&]() -> absl::Status {
+  absl::Status status = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
     ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
     return OnFrame(frame.header, frame.payload);

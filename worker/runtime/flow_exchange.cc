@@ -273,9 +273,9 @@ absl::StatusOr<FloatBuffer> FlowExchange::Receive(uint32_t lane, const FlowTag& 
     MutexLock lock(&mutex_);
     SideState& state = *states_[side];
     ++state.waiters;
-    const absl::Status waited = WaitForTensor(lane, tag, side, stall_limit);
+    absl::Status waited = WaitForTensor(lane, tag, side, stall_limit);
     --state.waiters;
-    RETURN_IF_ERROR(waited);
+    if (!waited.ok()) return waited;
     const FlowTensor* here = state.inbox.Find(tag);
     if (here->shape != shape) {
       return absl::InvalidArgumentError(
@@ -557,8 +557,8 @@ std::optional<FlowExchange::Frame> FlowExchange::NextFrame(size_t side, uint64_t
 
 absl::Status FlowExchange::OnFrame(size_t side, uint64_t stream, const v1::FrameHeader& header,
                                    const SlicePayload& payload) {
-  const absl::Status status = WithContext(Dispatch(side, stream, header, payload),
-                                          Way(descriptions_[side].worker, worker()));
+  absl::Status status = WithContext(Dispatch(side, stream, header, payload),
+                                    Way(descriptions_[side].worker, worker()));
   if (!status.ok()) End(State::kFailed, status, side);
   return status;
 }
