@@ -88,7 +88,7 @@ void CheckWorkers(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
 void CheckSchedule(const v1::PipelineSpec& pipeline, std::vector<FieldFault>* faults) {
   if (!v1::Schedule_IsValid(pipeline.schedule())) {
     AddFault(faults, "pipeline.schedule", "found ", static_cast<int>(pipeline.schedule()),
-             ", expected GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE");
+             ", expected GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE or EAGER_ONE_F_ONE_B");
   }
   if (pipeline.interleave() != 0 && pipeline.schedule() != v1::INTERLEAVED) {
     AddFault(faults, "pipeline.interleave", "found ", pipeline.interleave(),

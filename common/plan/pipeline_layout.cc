@@ -46,9 +46,9 @@ absl::Status CheckWidth(const v1::Plan& plan, uint32_t from, uint32_t to, const 
 absl::Status CheckSchedule(const v1::Plan& plan) {
   const std::string& name = v1::Schedule_Name(plan.schedule());
   if (name.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan.schedule: found ", static_cast<int>(plan.schedule()),
-                     ", expected GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.schedule: found ", static_cast<int>(plan.schedule()),
+        ", expected GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE or EAGER_ONE_F_ONE_B"));
   }
   const uint32_t chunks = ChunksOf(plan);
   if (chunks == 1 || plan.schedule() == v1::INTERLEAVED) return absl::OkStatus();

@@ -19,9 +19,10 @@ std::vector<Pass> GPipe(uint32_t micro_batches) {
   return passes;
 }
 
-// As many forward passes as there are ranks behind, then forward and backward in turn.
-std::vector<Pass> OneFOneB(uint32_t ranks, uint32_t rank, uint32_t micro_batches) {
-  const uint32_t warm_up = std::min(ranks - rank - 1, micro_batches);
+// Some forward passes, then forward and backward in turn. `ahead` is how many forward passes for
+// each rank behind: 1 fills the pipeline; 2 leaves one more pass's time for every tensor's way.
+std::vector<Pass> OneFOneB(uint32_t ranks, uint32_t rank, uint32_t micro_batches, uint32_t ahead) {
+  const uint32_t warm_up = std::min(ahead * (ranks - rank - 1), micro_batches);
   std::vector<Pass> passes;
   for (uint32_t m = 0; m < warm_up; ++m) passes.push_back({PassKind::kForward, 0, m});
   for (uint32_t m = warm_up; m < micro_batches; ++m) {
@@ -40,7 +41,7 @@ std::vector<Pass> ZeroBubble(uint32_t ranks, uint32_t rank, uint32_t micro_batch
   std::vector<Pass> passes;
   uint32_t inputs = 0;
   uint32_t weights = 0;
-  for (Pass pass : OneFOneB(ranks, rank, micro_batches)) {
+  for (Pass pass : OneFOneB(ranks, rank, micro_batches, 1)) {
     if (pass.kind == PassKind::kForward) {
       passes.push_back(pass);
       continue;
@@ -128,8 +129,10 @@ std::vector<Pass> RankPasses(const ScheduleShape& shape, uint32_t rank) {
       return Interleaved(shape, rank);
     case v1::ZERO_BUBBLE:
       return ZeroBubble(shape.ranks, rank, shape.micro_batches);
+    case v1::EAGER_ONE_F_ONE_B:
+      return OneFOneB(shape.ranks, rank, shape.micro_batches, 2);
     default:
-      return OneFOneB(shape.ranks, rank, shape.micro_batches);
+      return OneFOneB(shape.ranks, rank, shape.micro_batches, 1);
   }
 }
 

@@ -2,7 +2,7 @@
 """Throughput of a two-stage pipeline against its bound, under each schedule.
 
 Real daemons on this machine, one compute thread each, the same job in turns: one worker, two jobs of
-one worker at once, then two stages under ONE_F_ONE_B, ZERO_BUBBLE and GPIPE. The bound of a pipeline
+one worker at once, then two stages under each schedule. The bound of a pipeline
 of p balanced stages with M micro-batches is p x (one worker) x M / (M + p - 1). Two cores of one
 machine share caches, memory and power, so two workers that have nothing to do with one another
 compute less than twice as much as one; the second bound takes what they really do together. Ratios of
@@ -109,10 +109,10 @@ def main():
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     here = os.path.dirname(os.path.abspath(__file__))
     client = os.path.join(here, "..", "..", "client", "sangam")
-    kinds = ["ONE_F_ONE_B", "ZERO_BUBBLE", "GPIPE"]
+    kinds = ["EAGER_ONE_F_ONE_B", "ONE_F_ONE_B", "ZERO_BUBBLE", "GPIPE"]
     ratios = {kind: [] for kind in kinds}
     shared = {kind: [] for kind in kinds}
-    against = []
+    against = {kind: [] for kind in kinds[::2]}
     with tempfile.TemporaryDirectory() as folder:
         write_data(folder)
         for _ in range(turns):
@@ -123,14 +123,16 @@ def main():
             for kind in kinds:
                 ratios[kind].append(speed[kind] / (2 * alone * fill))
                 shared[kind].append(speed[kind] / (both * fill))
-            against.append(speed["ZERO_BUBBLE"] / speed["ONE_F_ONE_B"])
+            for kind, values in against.items():
+                values.append(speed[kind] / speed["ONE_F_ONE_B"])
             print("one worker %.0f samples/s; two alone at once %.0f; two stages: %s" %
                   (alone, both, ", ".join("%s %.0f" % (kind, speed[kind]) for kind in kinds)), flush=True)
     for kind in kinds:
         show("%s / 2 x one worker x M/(M+1), M = %d" % (kind, MICRO_BATCHES), ratios[kind])
     for kind in kinds:
         show("%s / two at once x M/(M+1)" % kind, shared[kind])
-    show("ZERO_BUBBLE / ONE_F_ONE_B", against)
+    for kind, values in against.items():
+        show("%s / ONE_F_ONE_B" % kind, values)
 
 
 if __name__ == "__main__":

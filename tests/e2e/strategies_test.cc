@@ -155,6 +155,7 @@ TEST_P(StrategiesTest, PipelineOfTwo) {
                    {2, "MODEL_PARALLEL", "ONE_F_ONE_B"},
                    {2, "MODEL_PARALLEL", "INTERLEAVED"},
                    {2, "MODEL_PARALLEL", "ZERO_BUBBLE"},
+                   {2, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B"},
                    {2, "MODEL_PARALLEL", "ONE_F_ONE_B", 0, false, /*threads=*/2}});
 }
 
@@ -169,7 +170,8 @@ TEST_P(StrategiesTest, PipelineOfFour) {
   ExpectOneResult({{4, "MODEL_PARALLEL", "GPIPE"},
                    {4, "MODEL_PARALLEL", "ONE_F_ONE_B"},
                    {4, "MODEL_PARALLEL", "INTERLEAVED"},
-                   {4, "MODEL_PARALLEL", "ZERO_BUBBLE"}});
+                   {4, "MODEL_PARALLEL", "ZERO_BUBBLE"},
+                   {4, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B"}});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StrategiesTest,

@@ -93,7 +93,8 @@ TEST(StrategyCheckTest, NamesFieldFoundAndExpected) {
       {"strategy: HYBRID resources { workers: 4 } pipeline { workers: 4294967295 }",
        "pipeline.workers: found 4294967295, expected 2 to 2"},
       {"strategy: AUTO pipeline { schedule: 7 }",
-       "pipeline.schedule: found 7, expected GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE"},
+       "pipeline.schedule: found 7, expected GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE or "
+       "EAGER_ONE_F_ONE_B"},
       {"strategy: AUTO pipeline { interleave: 2 }",
        "pipeline.interleave: found 2, expected none unless pipeline.schedule is INTERLEAVED"},
       {"strategy: AUTO pipeline { schedule: INTERLEAVED interleave: 1 }",

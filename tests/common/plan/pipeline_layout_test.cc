@@ -167,8 +167,8 @@ std::string Refusal(const v1::Plan& plan) {
 
 TEST(PipelineLayoutTest, SeveralStagesOnAWorkerAreInterleaved) {
   const v1::ModelLayout layout = ChainLayout(1, {{1}, {1}, {1}, {1}});
-  for (const v1::Schedule schedule :
-       {v1::SCHEDULE_UNSPECIFIED, v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+  for (const v1::Schedule schedule : {v1::SCHEDULE_UNSPECIFIED, v1::GPIPE, v1::ONE_F_ONE_B,
+                                      v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     const absl::Status status = CheckStages(PlanOf(layout, {2, 2}, 2, schedule));
     EXPECT_TRUE(status.ok()) << status;
     if (schedule == v1::INTERLEAVED) continue;
@@ -181,7 +181,8 @@ TEST(PipelineLayoutTest, SeveralStagesOnAWorkerAreInterleaved) {
 
 TEST(PipelineLayoutTest, RefusesAScheduleThatIsUnknown) {
   EXPECT_EQ(Refusal(PlanOf(ChainLayout(1, {{1}}), {1}, 1, static_cast<v1::Schedule>(77))),
-            "plan.schedule: found 77, expected GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE");
+            "plan.schedule: found 77, expected GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE or "
+            "EAGER_ONE_F_ONE_B");
 }
 
 TEST(PipelineLayoutTest, ABlockReadsAsMuchAsTheOneInFrontMakes) {

@@ -61,7 +61,7 @@ std::string Message(const SchedulePlay& play) {
 }
 
 TEST(ScheduleCheckTest, GPipeAndOneFOneBTakeWhatTheFormulaSays) {
-  for (const v1::Schedule schedule : {v1::GPIPE, v1::ONE_F_ONE_B}) {
+  for (const v1::Schedule schedule : {v1::GPIPE, v1::ONE_F_ONE_B, v1::EAGER_ONE_F_ONE_B}) {
     for (const ScheduleShape& shape : Shapes(schedule)) {
       SchedulePlay play = PlayOf(shape);
       SetTimes({2, 3, 4, 0, 0}, &play);
@@ -72,11 +72,28 @@ TEST(ScheduleCheckTest, GPipeAndOneFOneBTakeWhatTheFormulaSays) {
       ASSERT_THAT(report->busy, Each(m * 9));
       ASSERT_NEAR(report->bubble, (shape.ranks - 1) / (m + shape.ranks - 1), 1e-12);
       for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
-        ASSERT_EQ(report->peak_stash[rank],
-                  schedule == v1::GPIPE ? shape.micro_batches
-                                        : std::min(shape.ranks - rank, shape.micro_batches));
+        const uint32_t behind = shape.ranks - rank - 1;
+        const uint32_t kept = schedule == v1::GPIPE         ? shape.micro_batches
+                              : schedule == v1::ONE_F_ONE_B ? behind + 1
+                                                            : 2 * behind + 1;
+        ASSERT_EQ(report->peak_stash[rank], std::min(kept, shape.micro_batches));
       }
     }
+  }
+}
+
+TEST(ScheduleCheckTest, EagerOneFOneBWaitsForTransfersOnlyAtTheEnds) {
+  for (uint32_t ranks = 2; ranks <= 8; ++ranks) {
+    const double m = 32;
+    const auto makespan = [&](v1::Schedule schedule) {
+      SchedulePlay play = PlayOf({schedule, ranks, 1, 32});
+      SetTimes({4, 4, 4, 1, 1}, &play);
+      return PlaySchedule(play)->makespan;
+    };
+    EXPECT_EQ(makespan(v1::EAGER_ONE_F_ONE_B), (m + ranks - 1) * 12 + 2 * (ranks - 1)) << ranks;
+    // Each micro-batch waits for both ways, once for every `ranks` of them.
+    EXPECT_GE(makespan(v1::ONE_F_ONE_B), (m + ranks - 1) * 12 + m / ranks * 2 * (ranks - 1))
+        << ranks;
   }
 }
 
@@ -111,7 +128,8 @@ TEST(ScheduleCheckTest, InterleavedDividesTheBubbleByTheChunks) {
 }
 
 TEST(ScheduleCheckTest, OneCreditIsEnoughWithoutInterleaving) {
-  for (const v1::Schedule schedule : {v1::GPIPE, v1::ONE_F_ONE_B, v1::ZERO_BUBBLE}) {
+  for (const v1::Schedule schedule :
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (const ScheduleShape& shape : Shapes(schedule)) {
       const auto credits = LeastCredits(PlayOf(shape));
       ASSERT_TRUE(credits.ok()) << Name(shape) << credits.status();
@@ -154,7 +172,7 @@ TEST(ScheduleCheckTest, EvaluationNeedsOneCredit) {
 
 TEST(ScheduleCheckTest, AmpleCreditsAreTheFewestThatCostNoTime) {
   for (const v1::Schedule schedule :
-       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (const ScheduleShape& shape : Shapes(schedule)) {
       if (shape.micro_batches % 5 != 0) continue;
       SchedulePlay play = PlayOf(shape);
@@ -237,7 +255,7 @@ TEST(ScheduleCheckTest, ASplitBackwardSendsTheGradientBeforeThePassOfTheWeights)
 
 TEST(ScheduleCheckTest, RaggedTimesEndNoEarlierThanTheBusiestRankAndNoLaterThanAllInTurn) {
   for (const v1::Schedule schedule :
-       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (const ScheduleShape& shape : Shapes(schedule)) {
       SchedulePlay play = PlayOf(shape);
       double all = 0;
@@ -287,7 +305,7 @@ TEST(ScheduleCheckTest, SkipsWaitForRoomToo) {
 
 TEST(ScheduleCheckTest, SkipsOfEverySchedulesPassWithTheLeastCredits) {
   for (const v1::Schedule schedule :
-       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (const ScheduleShape& shape : Shapes(schedule)) {
       const uint32_t stages = shape.ranks * shape.chunks;
       if (stages < 3) continue;

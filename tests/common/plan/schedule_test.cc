@@ -26,7 +26,7 @@ std::string Order(v1::Schedule schedule, uint32_t ranks, uint32_t micro_batches,
 std::vector<ScheduleShape> AllShapes() {
   std::vector<ScheduleShape> shapes;
   for (const v1::Schedule schedule :
-       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (uint32_t chunks = 1; chunks <= (schedule == v1::INTERLEAVED ? 4u : 1u); ++chunks) {
       for (uint32_t ranks = 1; ranks <= 8; ++ranks) {
         for (uint32_t m = 1; m <= 32; ++m) shapes.push_back({schedule, ranks, chunks, m});
@@ -54,6 +54,15 @@ TEST(ScheduleTest, OneFOneBTakesFewerMicroBatchesThanRanks) {
     EXPECT_EQ(Order(v1::ONE_F_ONE_B, 4, 2, rank), "F0 F1 B0 B1");
   }
   EXPECT_EQ(Order(v1::ONE_F_ONE_B, 4, 2, 3), "F0 B0 F1 B1");
+}
+
+TEST(ScheduleTest, EagerOneFOneBRunsAheadTwiceAsFar) {
+  EXPECT_EQ(Order(v1::EAGER_ONE_F_ONE_B, 2, 4, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
+  EXPECT_EQ(Order(v1::EAGER_ONE_F_ONE_B, 2, 4, 1), "F0 B0 F1 B1 F2 B2 F3 B3");
+  EXPECT_EQ(Order(v1::EAGER_ONE_F_ONE_B, 3, 6, 0), "F0 F1 F2 F3 F4 B0 F5 B1 B2 B3 B4 B5");
+  EXPECT_EQ(Order(v1::EAGER_ONE_F_ONE_B, 3, 6, 1), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+  EXPECT_EQ(Order(v1::EAGER_ONE_F_ONE_B, 4, 2, 0), "F0 F1 B0 B1");
+  EXPECT_FALSE(SplitsBackward(v1::EAGER_ONE_F_ONE_B));
 }
 
 TEST(ScheduleTest, AnUnspecifiedScheduleIsOneFOneB) {
@@ -147,6 +156,9 @@ TEST(ScheduleTest, KeepsNoMoreThanTheSchedulesPromise) {
           break;
         case v1::ONE_F_ONE_B:
           ASSERT_THAT(in_flight, ElementsAre(std::min(shape.ranks - rank, m)));
+          break;
+        case v1::EAGER_ONE_F_ONE_B:
+          ASSERT_THAT(in_flight, ElementsAre(std::min(2 * (shape.ranks - rank) - 1, m)));
           break;
         case v1::ZERO_BUBBLE:
           ASSERT_THAT(in_flight, ElementsAre(Le(shape.ranks)));

@@ -252,7 +252,7 @@ TEST(StrategyForecastTest, CreditsShrinkBeforeTheMemoryIsExceeded) {
 
 TEST(StrategyForecastTest, FewerMicroBatchesThanWorkersAndRaggedOnesArePlanned) {
   for (const v1::Schedule schedule :
-       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (const uint32_t micro_batches : {1u, 2u, 3u, 5u, 7u}) {
       v1::JobSpec spec = JobOf(13, micro_batches, (micro_batches + 1) / 2);
       spec.mutable_pipeline()->set_schedule(schedule);

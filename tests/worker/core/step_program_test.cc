@@ -445,7 +445,7 @@ TEST(StepProgramTest, EveryPieceOfTheBatchIsComputedOnceWhateverTheCluster) {
 TEST(StepProgramTest, EveryPieceIsComputedOnceUnderEverySchedule) {
   const std::vector<bool> model = {true, false, true, true, true, true, false, true};
   for (const v1::Schedule schedule :
-       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+       {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
     for (uint32_t ranks = 2; ranks <= 4; ++ranks) {
       const uint32_t chunks = schedule == v1::INTERLEAVED ? 2 : 1;
       for (uint32_t pipelines = 1; pipelines <= 2; ++pipelines) {

@@ -183,7 +183,7 @@ TEST_F(TrainerTest, OneJobOneResultForEveryScheduleAndPipeline) {
     job.schedule = v1::ONE_F_ONE_B;
     const Outcome alone = Train(job, 1);
     for (const v1::Schedule schedule :
-         {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE}) {
+         {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
       for (uint32_t ranks = 2; ranks <= 4; ++ranks) {
         for (uint32_t pipelines = 1; pipelines <= 2; ++pipelines) {
           job.schedule = schedule;
