@@ -28,6 +28,7 @@ void ApplyEvent(const v1::JobEvent& event, v1::Job* job) {
       break;
     case v1::JobEvent::kMessage:
     case v1::JobEvent::KIND_NOT_SET:
+    default:
       break;
   }
 }

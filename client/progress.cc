@@ -86,6 +86,7 @@ std::string ProgressView::Add(const v1::JobEvent& event, absl::Duration now) {
       absl::StrAppend(&text, Line(message_));
       break;
     case v1::JobEvent::KIND_NOT_SET:
+    default:
       // Of a newer coordinator.
       break;
   }

@@ -69,6 +69,7 @@ absl::StatusOr<NamedSet> NameSet(const v1::DataSpec& data, bool test) {
       set.format = SequenceDataset::Format::kTokens;
       return set;
     case v1::DataSpec::KIND_NOT_SET:
+    default:
       break;
   }
   return absl::InvalidArgumentError("data: found no kind of data, expected idx, text or tokens");

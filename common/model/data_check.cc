@@ -140,6 +140,7 @@ void CheckData(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
       CheckSequences(spec, "tokens", data.tokens().train(), data.tokens().test(), faults);
       return;
     case v1::DataSpec::KIND_NOT_SET:
+    default:
       break;
   }
   AddFault(faults, "data", "found no source, expected idx, text or tokens");

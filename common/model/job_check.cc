@@ -99,6 +99,7 @@ void CheckOptimizer(const v1::OptimizerSpec& optimizer, Checker* check) {
       return;
     }
     case v1::OptimizerSpec::KIND_NOT_SET:
+    default:
       break;
   }
   check->Fault("optimizer", "found no kind, expected sgd, momentum or adamw");

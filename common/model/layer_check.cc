@@ -92,6 +92,7 @@ class LayerChecker {
       case v1::LayerSpec::kTanh:
         return;
       case v1::LayerSpec::KIND_NOT_SET:
+      default:
         break;
     }
     Fault(field,
@@ -275,6 +276,7 @@ class LayerChecker {
         }
         break;
       case v1::InitializerSpec::KIND_NOT_SET:
+      default:
         break;  // The layer's default.
     }
   }

@@ -113,6 +113,7 @@ LayerDemand DemandOf(const LayerNode& node) {
     case v1::LayerSpec::kFlatten:
     case v1::LayerSpec::kTransformer:
     case v1::LayerSpec::KIND_NOT_SET:
+    default:
       break;
   }
   return {};

@@ -70,6 +70,7 @@ Shape OutputShape(const LayerPlace& place, const v1::LayerSpec& layer, const Sha
     case v1::LayerSpec::kResidual:
     case v1::LayerSpec::kTransformer:
     case v1::LayerSpec::KIND_NOT_SET:
+    default:
       break;
   }
   return input;

@@ -61,6 +61,7 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerSpec& spec) {
       RETURN_IF_ERROR(optimizer.SetAdamW(spec.adamw()));
       return optimizer;
     case v1::OptimizerSpec::KIND_NOT_SET:
+    default:
       break;
   }
   return absl::InvalidArgumentError("optimizer: found none, expected one of sgd, momentum, adamw");

@@ -44,8 +44,40 @@ struct GemmArguments {
 };
 
 // relu(x) = max(x, 0). gelu(x) = x Phi(x) with the exact normal distribution function (Hendrycks &
-// Gimpel 2016). tanh(x).
-enum class Activation { kRelu, kGelu, kTanh };
+// Gimpel 2016). tanh(x). sigmoid(x) = 1 / (1 + exp(-x)).
+enum class Activation { kRelu, kGelu, kTanh, kSigmoid };
+
+// Images in a matrix: row r is image r, [height, width, channels] row-major.
+struct ImageShape {
+  int64_t height = 1;
+  int64_t width = 1;
+  int64_t channels = 1;
+
+  int64_t pixels() const { return height * width; }
+  int64_t elements() const { return height * width * channels; }
+};
+
+// Where a window goes over an image: out position (y, x) covers the rows y * stride - padding + i,
+// i < kernel_height, and columns alike. padding < kernel, kernel <= padded image.
+struct Window2d {
+  int64_t kernel_height = 1;
+  int64_t kernel_width = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+};
+
+// A convolution or, with out_channels == in.channels, a pooling.
+struct WindowShape {
+  ImageShape in;
+  Window2d window;
+  int64_t out_channels = 1;
+
+  ImageShape out() const {
+    return {(in.height + 2 * window.padding - window.kernel_height) / window.stride + 1,
+            (in.width + 2 * window.padding - window.kernel_width) / window.stride + 1,
+            out_channels};
+  }
+};
 
 // Where dropout's random numbers lie: element e of row r is kept when
 //   ToUnitFloat(RandomStream(seed, kDropout, step, layer << 32 | first_position + r).At(e)) >=
@@ -189,6 +221,79 @@ class Backend {
   absl::Status CausalAttentionBackward(const AttentionShape& shape, ConstMatrix qkv,
                                        ConstMatrix out, ConstMatrix log_sum,
                                        ConstMatrix output_gradient, Matrix qkv_gradient);
+
+  // out = scale * in, or out += scale * in; elementwise.
+  absl::Status AddScaled(float scale, ConstMatrix in, bool accumulate, Matrix out);
+
+  // out[r, out_column + j] = in[r, in_column + j] for j < columns.
+  absl::Status CopyColumns(ConstMatrix in, int64_t in_column, int64_t columns, Matrix out,
+                           int64_t out_column);
+
+  // Cross-correlation. in: [n, in.elements()]; weight: [out_channels, kernel_height * kernel_width
+  // * in.channels], the last index being (kernel row, kernel column, channel); bias: [1,
+  // out_channels], with an epilogue only; out: [n, out.elements()].
+  absl::Status Conv2d(const WindowShape& shape, ConstMatrix in, ConstMatrix weight,
+                      Epilogue epilogue, ConstMatrix bias, Matrix out);
+  // Gradient with respect to `in`.
+  absl::Status Conv2dBackwardInput(const WindowShape& shape, ConstMatrix weight,
+                                   ConstMatrix output_gradient, Matrix input_gradient);
+  // Gradient with respect to `weight`, summed over the images in their order; += when `accumulate`.
+  absl::Status Conv2dBackwardWeight(const WindowShape& shape, ConstMatrix in,
+                                    ConstMatrix output_gradient, bool accumulate,
+                                    Matrix weight_gradient);
+
+  // Largest element of each window. A window never lies wholly outside.
+  absl::Status MaxPool2d(const WindowShape& shape, ConstMatrix in, Matrix out);
+  // The first one of equals, in row order of the window, takes the gradient. `out`: what MaxPool2d
+  // gave.
+  absl::Status MaxPool2dBackward(const WindowShape& shape, ConstMatrix in, ConstMatrix out,
+                                 ConstMatrix output_gradient, Matrix input_gradient);
+  // Sum over the window, outside being 0, divided by kernel_height * kernel_width.
+  absl::Status AveragePool2d(const WindowShape& shape, ConstMatrix in, Matrix out);
+  absl::Status AveragePool2dBackward(const WindowShape& shape, ConstMatrix output_gradient,
+                                     Matrix input_gradient);
+
+  // mean[j] and variance[j] (biased) of column j, over the rows in their order; rows >= 1. mean,
+  // variance: [1, in.cols].
+  absl::Status ColumnMoments(ConstMatrix in, Matrix mean, Matrix variance);
+  // out[r, j] = gain[j] * (in[r, j] - mean[j]) / sqrt(variance[j] + epsilon) + bias[j].
+  absl::Status NormalizeColumns(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                float epsilon, ConstMatrix gain, ConstMatrix bias, Matrix out);
+  // sums: [2, in.cols]; with x' the normalised input, sums[0, j] = sum over r of d[r, j] x'[r, j]
+  // (the gain's gradient), sums[1, j] = sum over r of d[r, j] (the bias'), d = output_gradient.
+  absl::Status BatchNormSums(ConstMatrix in, ConstMatrix mean, ConstMatrix variance, float epsilon,
+                             ConstMatrix output_gradient, Matrix sums);
+  // Gradient with respect to `in`, mean and variance being those of `in`; n rows:
+  // gain / sqrt(variance + epsilon) * (d - sums[1] / n - x' sums[0] / n).
+  absl::Status BatchNormBackward(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                 float epsilon, ConstMatrix gain, ConstMatrix sums,
+                                 ConstMatrix output_gradient, Matrix input_gradient);
+
+  // mean[r] and inverse_deviation[r] = 1 / sqrt(biased variance + epsilon) of row r;
+  // out[r, j] = gain[j] * (in[r, j] - mean[r]) * inverse_deviation[r] + bias[j]. mean,
+  // inverse_deviation: [in.rows, 1].
+  absl::Status LayerNorm(ConstMatrix in, ConstMatrix gain, ConstMatrix bias, float epsilon,
+                         Matrix out, Matrix mean, Matrix inverse_deviation);
+  absl::Status LayerNormBackward(ConstMatrix in, ConstMatrix gain, ConstMatrix mean,
+                                 ConstMatrix inverse_deviation, ConstMatrix output_gradient,
+                                 Matrix input_gradient);
+  // Sums over the rows in their order; += when `accumulate`. Both: [1, in.cols].
+  absl::Status LayerNormParameterGradients(ConstMatrix in, ConstMatrix mean,
+                                           ConstMatrix inverse_deviation,
+                                           ConstMatrix output_gradient, bool accumulate,
+                                           Matrix gain_gradient, Matrix bias_gradient);
+
+  // Sum over all elements, row after row, of (outputs - targets)^2, in double. targets: as many
+  // numbers as outputs, in host memory. When `gradient` is not nullptr, the gradient of the sum is
+  // written to it; it may be `outputs` itself. Waits for the result.
+  absl::StatusOr<double> SquaredError(ConstMatrix outputs, const float* targets, Matrix* gradient);
+
+  // The same for the cross-entropy of sigmoid(outputs) with targets in [0, 1]:
+  // max(o, 0) - o t + log(1 + exp(-|o|)); its gradient is sigmoid(o) - t. `correct` counts the
+  // elements with (o > 0) == (t >= 0.5).
+  // Errors: InvalidArgument  a target outside of [0, 1]; names row, column and value
+  absl::StatusOr<ClassificationSums> BinaryCrossEntropy(ConstMatrix outputs, const float* targets,
+                                                        Matrix* gradient);
 
   // Softmax and cross-entropy with integer labels: the loss of row r is
   //   log(sum over j of exp(logits[r, j])) - logits[r, labels[r]],

@@ -157,6 +157,7 @@ class LayerFactory {
         return MakeTiedHead(node);
       case v1::LayerSpec::kTransformer:
       case v1::LayerSpec::KIND_NOT_SET:
+      default:
         break;
     }
     return Fault(absl::StrCat("layer ", node.name, " is of no kind that can be computed"));

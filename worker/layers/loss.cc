@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Loss>> Loss::Create(const v1::LossSpec& spec,
     case v1::LossSpec::kTokenCrossEntropy:
       return std::make_unique<CrossEntropyLoss>(terms);
     case v1::LossSpec::KIND_NOT_SET:
+    default:
       break;
   }
   return absl::InvalidArgumentError(

@@ -81,6 +81,8 @@ void Activate(Activation activation, ConstMatrix in, float* out) {
     case Activation::kTanh:
       for (int64_t i = 0; i < size; ++i) out[i] = cpu_functions::Tanh(x[i]);
       return;
+    case Activation::kSigmoid:
+      return;
   }
 }
 
@@ -102,6 +104,8 @@ void ActivateBackward(Activation activation, const float* kept, ConstMatrix outp
       for (int64_t i = 0; i < size; ++i) {
         input_gradient[i] = dy[i] * (1.0f - kept[i] * kept[i]);
       }
+      return;
+    case Activation::kSigmoid:
       return;
   }
 }
