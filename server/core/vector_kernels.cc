@@ -5,8 +5,9 @@
 #include <cstring>
 #include <vector>
 
-// AVX2 follows SSE4 on every machine that matters; SSSE3 would only take compile time.
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+// No machine that matters stops at SSSE3, and vectors of unknown length cannot lie in arrays.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SVE | HWY_SVE_256 | HWY_SVE2 | HWY_SVE2_128 | HWY_RVV)
 // Highway compiles this file once for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "server/core/vector_kernels.cc"
@@ -238,16 +239,20 @@ void AddSquares(const float* HWY_RESTRICT x, size_t count, SquareSums* sums) {
   // A vector has at most as many lanes as there are partial sums, so none is added to out of turn.
   const hn::CappedTag<double, SquareSums().size()> d;
   const hn::Rebind<float, decltype(d)> floats;
-  const size_t lanes = hn::Lanes(d);
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  constexpr size_t kVectors = SquareSums().size() / kLanes;
   SquareSums partial = *sums;
+  hn::Vec<decltype(d)> vectors[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) vectors[v] = hn::LoadU(d, partial.data() + v * kLanes);
   size_t i = 0;
   for (; i + partial.size() <= count; i += partial.size()) {
-    for (size_t lane = 0; lane < partial.size(); lane += lanes) {
-      const auto wide = hn::PromoteTo(d, hn::LoadU(floats, x + i + lane));
-      const auto sum = hn::Add(hn::LoadU(d, partial.data() + lane), hn::Mul(wide, wide));
-      hn::StoreU(sum, d, partial.data() + lane);
+    HWY_UNROLL(16)
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto wide = hn::PromoteTo(d, hn::LoadU(floats, x + i + v * kLanes));
+      vectors[v] = hn::Add(vectors[v], hn::Mul(wide, wide));
     }
   }
+  for (size_t v = 0; v < kVectors; ++v) hn::StoreU(vectors[v], d, partial.data() + v * kLanes);
   for (; i < count; ++i) {
     const auto wide = static_cast<double>(x[i]);
     partial[i % partial.size()] += wide * wide;
