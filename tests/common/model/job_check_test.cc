@@ -96,6 +96,8 @@ TEST(JobCheckTest, NamesFieldFoundAndExpected) {
       {"optimizer { adamw { beta2: nan } }", "optimizer.adamw.beta2: found nan"},
       {"optimizer { adamw { epsilon: 0 } }", "optimizer.adamw.epsilon: found 0"},
       {"optimizer { adamw { weight_decay: -1 } }", "optimizer.adamw.weight_decay: found -1"},
+      {"optimizer { decay_group { parameter: 'none' } }",
+       "optimizer.decay_group[0].parameter: found \"none\", which matches no parameter"},
       {"data { stddev: 0 }", "data.stddev: found 0"},
       {"data { mean: inf }", "data.mean: found inf"},
       {"data { idx { test_labels: '/etc/passwd' } }",
