@@ -66,13 +66,13 @@ v1::OptimizerSpec Spec(const std::string& text) {
 }
 
 TEST(WeightDecayOfTest, IsTheOptimizersWhereTheLayoutDecays) {
-  for (const std::string kind : {"sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw", "lamb"}) {
+  for (const std::string kind :
+       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw", "lamb"}) {
     const v1::OptimizerSpec spec = Spec(kind + " { weight_decay: 0.25 }");
     EXPECT_EQ(WeightDecayOf(spec, Parameter("a.weight", true)), 0.25f) << kind;
     EXPECT_EQ(WeightDecayOf(spec, Parameter("a.bias", false)), 0) << kind;
     const bool decoupled = kind == "adamw" || kind == "lamb";
-    EXPECT_EQ(WeightDecayOf(Spec(kind + " {}"), Parameter("a.weight", true)),
-              decoupled ? 0.01f : 0)
+    EXPECT_EQ(WeightDecayOf(Spec(kind + " {}"), Parameter("a.weight", true)), decoupled ? 0.01f : 0)
         << kind;
   }
 }
