@@ -116,14 +116,14 @@ void Sgd(const SgdStep& step, const UpdateRun& range) {
   });
 }
 
-template <bool kNesterov>
+template <bool Nesterov>
 HWY_INLINE void MomentumLoop(const MomentumStep& step, const UpdateRun& range) {
   ForEach(range.count, [s = step, run = range](auto d, size_t i) HWY_ATTR {
     const auto w = hn::LoadU(d, run.weights + i);
     const auto g = CoupledGradient(d, s, w, run, i);
     const auto v = hn::Add(Times(d, s.momentum, hn::LoadU(d, run.state[0] + i)), g);
     hn::StoreU(v, d, run.state[0] + i);
-    const auto u = kNesterov ? hn::Add(g, Times(d, s.momentum, v)) : v;
+    const auto u = Nesterov ? hn::Add(g, Times(d, s.momentum, v)) : v;
     hn::StoreU(hn::Sub(w, Times(d, s.learning_rate, u)), d, run.next + i);
   });
 }
@@ -149,7 +149,7 @@ HWY_INLINE hn::Vec<D> MeanOfSquares(D d, float decay, hn::Vec<D> x, float rest, 
   return hn::Add(Times(d, decay, x), hn::Mul(Times(d, rest, g), g));
 }
 
-template <bool kCentered, bool kMomentum>
+template <bool Centered, bool WithMomentum>
 HWY_INLINE void RmsPropLoop(const RmsPropStep& step, const UpdateRun& range) {
   ForEach(range.count, [s = step, run = range](auto d, size_t i) HWY_ATTR {
     const auto w = hn::LoadU(d, run.weights + i);
@@ -157,7 +157,7 @@ HWY_INLINE void RmsPropLoop(const RmsPropStep& step, const UpdateRun& range) {
     float* const squares = run.state[0] + i;
     auto square = MeanOfSquares(d, s.alpha, hn::LoadU(d, squares), s.one_minus_alpha, g);
     hn::StoreU(square, d, squares);
-    if (kCentered) {
+    if (Centered) {
       float* const means = run.state[1] + i;
       const auto mean =
           hn::Add(Times(d, s.alpha, hn::LoadU(d, means)), Times(d, s.one_minus_alpha, g));
@@ -165,8 +165,8 @@ HWY_INLINE void RmsPropLoop(const RmsPropStep& step, const UpdateRun& range) {
       square = hn::ZeroIfNegative(hn::Sub(square, hn::Mul(mean, mean)));
     }
     const auto root = hn::Add(hn::Sqrt(square), hn::Set(d, s.epsilon));
-    if (kMomentum) {
-      float* const velocities = run.state[kCentered ? 2 : 1] + i;
+    if (WithMomentum) {
+      float* const velocities = run.state[Centered ? 2 : 1] + i;
       const auto v = hn::Add(Times(d, s.momentum, hn::LoadU(d, velocities)), hn::Div(g, root));
       hn::StoreU(v, d, velocities);
       hn::StoreU(hn::Sub(w, Times(d, s.learning_rate, v)), d, run.next + i);
