@@ -209,6 +209,10 @@ TEST(PlannerTest, TrainingNeedsTwoVersionsAndTheOptimizersState) {
   EXPECT_EQ(TrainingBytesPerElement(optimizer), 12u);
   optimizer.mutable_adamw();
   EXPECT_EQ(TrainingBytesPerElement(optimizer), 16u);
+  optimizer.mutable_rmsprop()->set_centered(true);
+  EXPECT_EQ(TrainingBytesPerElement(optimizer), 16u);
+  optimizer.mutable_rmsprop()->set_momentum(0.5f);
+  EXPECT_EQ(TrainingBytesPerElement(optimizer), 20u);
 }
 
 }  // namespace
