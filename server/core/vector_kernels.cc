@@ -29,6 +29,7 @@ HWY_INLINE void ForEach(size_t count, const Body& body) {
   const hn::ScalableTag<float> full;
   const size_t lanes = hn::Lanes(full);
   size_t i = 0;
+  HWY_UNROLL(2)
   for (; i + lanes <= count; i += lanes) body(full, i);
   const hn::CappedTag<float, 1> one;
   for (; i < count; ++i) body(one, i);
