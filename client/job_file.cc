@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "client/field_override.h"
 #include "client/files.h"
-#include "client/suggestion.h"
+#include "common/base/suggestion.h"
 #include "common/base/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"

@@ -193,7 +193,11 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!batch->has_shares()) {
     batch->set_shares(std::min(batch->micro_batches(), kDefaultShares));
   }
-  if (spec.data().has_idx() && !spec.data().has_stddev()) spec.mutable_data()->set_stddev(1.0f);
+  const bool images = spec.data().has_idx() || spec.data().has_cifar();
+  if (images && !spec.data().has_stddev() && spec.data().channel_mean().empty() &&
+      spec.data().channel_stddev().empty()) {
+    spec.mutable_data()->set_stddev(1.0f);
+  }
   if (spec.optimizer().has_adamw()) {
     v1::AdamWSpec* adamw = spec.mutable_optimizer()->mutable_adamw();
     if (!adamw->has_beta1()) adamw->set_beta1(0.9f);
