@@ -33,7 +33,7 @@ struct JobData {
 };
 
 struct JobDataOptions {
-  const DataRoot* root = nullptr;  // borrowed; must not be nullptr
+  const DataRoot* root = nullptr;  // borrowed; nullptr: only for data that is made up
   uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
   // When it becomes true, opening ends soon with Cancelled. May be nullptr.
   const std::atomic<bool>* cancelled = nullptr;

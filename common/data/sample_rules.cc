@@ -86,9 +86,7 @@ SampleRules RulesOf(const v1::JobSpec& spec, const v1::ModelLayout& layout) {
     return rules;
   }
   rules.labels_per_sample = std::max<uint64_t>(1, layout.terms_per_sample());
-  const uint64_t outputs = spec.loss().has_token_cross_entropy()
-                               ? (shape.empty() ? 0 : shape.Get(shape.size() - 1))
-                               : Product(shape);
+  const uint64_t outputs = Product(shape) / rules.labels_per_sample;
   rules.classes = std::min(outputs, kMaxClasses);
   return rules;
 }

@@ -68,7 +68,9 @@ const char* KindName(const v1::DataSpec& data) {
 
 // Whether inputs are tokens: numbers of rows of a table. Shifting and scaling them would name others.
 bool HasTokens(const v1::JobSpec& spec) {
-  return spec.data().has_text() || spec.data().has_tokens() || HasEmbedding(spec.model());
+  const v1::DataSpec& data = spec.data();
+  const bool images = data.has_idx() || data.has_cifar();
+  return data.has_text() || data.has_tokens() || (HasEmbedding(spec.model()) && !images);
 }
 
 void CheckNumbers(const v1::DataSpec& data, std::vector<FieldFault>* faults) {
@@ -279,7 +281,7 @@ void CheckCsv(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
 void CheckSynthetic(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
   constexpr uint64_t kMaxSamples = uint64_t{1} << 40;
   const v1::SyntheticDataSpec& synthetic = spec.data().synthetic();
-  const auto count = [faults](const char* field, uint64_t found, uint64_t least) {
+  const auto count = [&](const char* field, uint64_t found, uint64_t least) {
     if (found >= least && found <= kMaxSamples) return;
     AddFault(faults, field, "found ", found, ", expected ", least, " to ", kMaxSamples);
   };

@@ -72,7 +72,7 @@ absl::Status OpenData(const PrepareOptions& options, PreparedJob* job) {
   if (job->spec.data().served() || !(job->wants_inputs() || job->wants_labels())) {
     return absl::OkStatus();
   }
-  if (options.data_root == nullptr) {
+  if (options.data_root == nullptr && !job->spec.data().has_synthetic()) {
     return absl::FailedPreconditionError(
         "data: this worker was started without --data_root, so it can only take jobs whose data "
         "the "

@@ -1,5 +1,6 @@
 #include "common/data/cifar.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,5 +1,7 @@
 #include "common/data/libsvm.h"
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,9 +44,10 @@ class LibsvmTest : public ::testing::Test {
 };
 
 TEST_F(LibsvmTest, ReadsSparseLinesAsDenseSamples) {
-  for (const std::string text :
-       {"2 1:0.5 4:-1e0\r\n\n# all\n0\n1\t2:3  3:4 # rest 1:9\n", "2 1:.5 4:-1\n0 \n+1 2:3 3:+4"}) {
-    const auto table = Read(text == "" ? text : testing::Gzip(text));
+  for (const std::string& text :
+       {std::string("2 1:0.5 4:-1e0\r\n\n# all\n0\n1\t2:3  3:4 # rest 1:9\n"),
+        testing::Gzip("2 1:.5 4:-1\n0 \n+1 2:3 3:+4")}) {
+    const auto table = Read(text);
     ASSERT_TRUE(table.ok()) << table.status();
     ASSERT_EQ(table->rows(), 3);
     EXPECT_THAT(Row(*table, 0), ElementsAre(0.5f, 0, 0, -1));

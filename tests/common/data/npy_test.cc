@@ -1,5 +1,6 @@
 #include "common/data/npy.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -46,8 +46,9 @@ class SyntheticTest : public ::testing::Test {
 // A change of these numbers changes every job on synthetic data.
 TEST_F(SyntheticTest, SamplesAreAsTheyAlwaysWere) {
   const std::vector<float> row = InputsOf(*Open(), 999);
-  EXPECT_EQ(row[0], AsFloat(kFirst)) << ::testing::PrintToString(row[0]);
-  EXPECT_EQ(LabelsOf(*Open(), 999)[0], kLabel);
+  EXPECT_EQ(row[0], -0.135443211f);
+  EXPECT_EQ(row[7], -0.290583313f);
+  EXPECT_EQ(LabelsOf(*Open(), 999)[0], 3u);
 }
 
 TEST_F(SyntheticTest, AnySampleCanBeMadeAlone) {
@@ -87,9 +88,7 @@ TEST_F(SyntheticTest, InputsAreNearlyNormal) {
   EXPECT_GT(different.size(), 7900);
 }
 
-TEST_F(SyntheticTest, LabelsFollowALinearMapAndAllClassesOccur) {
-  // Without noise equal inputs have equal labels, so what can be learned is the map; here: that labels do
-  // not change when inputs are doubled is beyond reach, but all classes occur about as often.
+TEST_F(SyntheticTest, AllClassesOccur) {
   std::vector<int> count(4, 0);
   const auto data = Open();
   for (uint64_t s = 0; s < 1000; ++s) ++count[LabelsOf(*data, s)[0]];
