@@ -73,6 +73,8 @@ std::string TextLines::place() const { return absl::StrCat(name(), ":", line_); 
 
 bool ParseNumber(absl::string_view text, double* number) {
   text = absl::StripAsciiWhitespace(text);
+  // from_chars would take it for the beginning of a hexadecimal number.
+  if (text.find_first_of("xX") != absl::string_view::npos) return false;
   if (absl::ConsumePrefix(&text, "+") && (text.empty() || text.front() == '-')) return false;
   const char* const end = text.data() + text.size();
   const absl::from_chars_result result = absl::from_chars(text.data(), end, *number);

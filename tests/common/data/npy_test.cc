@@ -117,13 +117,13 @@ TEST_F(NpyTest, RefusesWhatIsNoNumber) {
     EXPECT_THAT(Error(NpyBytes(dtype, "(2,)", "ab")), HasSubstr("found dtype \""));
   }
   EXPECT_THAT(Error(NpyBytes("<f8", "(2,)", Items<double>({1, 1e300}))),
-              HasSubstr("item [1, 0] at offset 80: found 1e+300, expected a number within"));
+              HasSubstr("item [1, 0] at offset 76: found 1e+300, expected a number within"));
   EXPECT_THAT(Error(NpyBytes("<f2", "(2,)", Items<uint16_t>({0x7c00, 0}))), HasSubstr("found inf"));
   EXPECT_THAT(Error(NpyBytes("<f2", "(2,)", Items<uint16_t>({0x7e00, 0}))), HasSubstr("found nan"));
 }
 
 TEST_F(NpyTest, RefusesFaultyHeaders) {
-  EXPECT_THAT(Error("\x93NUMPX\1\0 "), HasSubstr("magic at offset 0: found"));
+  EXPECT_THAT(Error(std::string("\x93NUMPX\1\0", 8)), HasSubstr("magic at offset 0: found"));
   EXPECT_THAT(Error("\x93NUM"), HasSubstr("x.npy: ends at offset 4"));
   EXPECT_THAT(Error(NpyBytes("{}", "", 4)), HasSubstr("version at offset 6: found 4.0"));
   EXPECT_THAT(Error(std::string("\x93NUMPY\2\0\xff\xff\xff\x7f", 12)),
@@ -137,9 +137,10 @@ TEST_F(NpyTest, RefusesFaultyHeaders) {
   EXPECT_THAT(Error(NpyBytes("{'fortran_order': 1}", "")), HasSubstr("expected True or False"));
   const std::string good = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}";
   EXPECT_THAT(Error(NpyBytes(good + " x", "ab")), HasSubstr("expected the end of the header"));
-  for (const char* shape : {"(0,)", "(-1,)", "(2.0,)", "(a)", "(18446744073709551616,)"}) {
+  for (const char* shape : {"(0,)", "(-1,)", "(a)", "(18446744073709551616,)"}) {
     EXPECT_THAT(Error(NpyBytes("|u1", shape, "")), HasSubstr("expected a size, a whole number"));
   }
+  EXPECT_THAT(Error(NpyBytes("|u1", "(2.0,)", "")), HasSubstr("found \".0,), }"));
   EXPECT_THAT(Error(NpyBytes("|u1", "()", "a")), HasSubstr("found no dimension"));
   EXPECT_THAT(Error(NpyBytes("|u1", "(4294967296, 4294967296)", "a")),
               HasSubstr("more dimensions or items"));
