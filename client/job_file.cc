@@ -19,8 +19,8 @@
 #include "absl/strings/strip.h"
 #include "client/field_override.h"
 #include "client/files.h"
-#include "common/base/suggestion.h"
 #include "common/base/status_macros.h"
+#include "common/base/suggestion.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -114,8 +114,8 @@ class CountedText {
   const char** furthest_;
 };
 
-// Looks for what protobuf's JSON parser does not tell well: the place of the first syntax error, of a
-// field that there is not (with the closest one), and of one that stands twice.
+// Looks for what protobuf's JSON parser does not tell well: the place of the first syntax error, of
+// a field that there is not (with the closest one), and of one that stands twice.
 class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonSyntax(absl::string_view text)
@@ -145,9 +145,9 @@ class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
     const FieldDescriptor* field = FindField(*object.type, name);
     if (field == nullptr) {
       const std::vector<std::string> names = FieldNames(*object.type);
-      return Fault(absl::StrCat(
-          "found the field \"", absl::CEscape(name), "\", which ", object.type->name(), " has not",
-          DidYouMean(name, names), " (its fields: ", absl::StrJoin(names, ", "), ")"));
+      return Fault(absl::StrCat("found the field \"", absl::CEscape(name), "\", which ",
+                                object.type->name(), " has not", DidYouMean(name, names),
+                                " (its fields: ", absl::StrJoin(names, ", "), ")"));
     }
     if (!object.seen.insert(field).second) {
       return Fault(absl::StrCat("found the field \"", absl::CEscape(name),
@@ -207,7 +207,7 @@ class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
 
   const absl::string_view text_;
   std::vector<Object> open_;  // objects and arrays, the innermost last
-  const Descriptor* next_;  // of the value that comes next; nullptr: no message
+  const Descriptor* next_;    // of the value that comes next; nullptr: no message
   const char* furthest_;
   size_t position_ = 0;
   std::string message_;

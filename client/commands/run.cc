@@ -80,7 +80,8 @@ class RunCommand : public Command {
   void AddFlags(const Environment& /*environment*/, FlagSet* flags) override {
     flags->AddString({"out", "DIR", "Where the results go; required. Made if needed."}, &out_);
     flags->AddString(
-        {"data_root", "DIR", "The directory that holds the job's data files; required but for synthetic data."},
+        {"data_root", "DIR",
+         "The directory that holds the job's data files; required but for synthetic data."},
         &cluster_.data_root);
     flags->AddOptionalCount({"workers", "N", "Workers. Default: as the job file asks."}, &workers_,
                             1, kMaxDaemons);

@@ -7,9 +7,9 @@
 
 namespace sangam {
 
-// Changes training images at random: a crop out of the image with zeros around it, and a mirror image in
-// half of the cases. What becomes of an image depends on (seed, epoch, sample) alone, so whoever reads it
-// gets the same bits. A value; immutable.
+// Changes training images at random: a crop out of the image with zeros around it, and a mirror
+// image in half of the cases. What becomes of an image depends on (seed, epoch, sample) alone, so
+// whoever reads it gets the same bits. A value; immutable.
 class Augmentation {
  public:
   struct Options {

@@ -22,8 +22,8 @@ class BatchRows {
   // May be 0.
   uint64_t size() const { return count_; }
 
-  // Writes row `row` as Dataset::Read does; training samples as the job's augmentation changes them.
-  // REQUIRES: row < size().
+  // Writes row `row` as Dataset::Read does; training samples as the job's augmentation changes
+  // them. REQUIRES: row < size().
   absl::Status Read(uint64_t row, float* inputs, uint32_t* labels) const;
 
  private:

@@ -81,7 +81,7 @@ absl::Status CifarDataset::AddFile(const NamedFile& named, const ReadOptions& op
     }
     RETURN_IF_ERROR(CheckImageLabel(options.rules, record[0]), "%s: label at offset %d", named.name,
                     offset);
-    ASSIGN_OR_RETURN(uint8_t* bytes, records_.Add(), "%s", named.name);
+    ASSIGN_OR_RETURN(uint8_t * bytes, records_.Add(), "%s", named.name);
     *bytes++ = record[0];
     const uint8_t* const planes = record.data() + 1;
     for (uint64_t pixel = 0; pixel < kPlane; ++pixel) {

@@ -17,18 +17,18 @@
 
 namespace sangam {
 
-// Images in CIFAR-10's binary format, each file gzipped or not: records of one byte of label (0 to 9) and
-// 3 planes (red, green, blue) of 32 rows of 32 bytes. A sample is [32, 32, 3], the channels of a pixel
-// side by side. The samples stay in memory as bytes.
+// Images in CIFAR-10's binary format, each file gzipped or not: records of one byte of label (0 to
+// 9) and 3 planes (red, green, blue) of 32 rows of 32 bytes. A sample is [32, 32, 3], the channels
+// of a pixel side by side. The samples stay in memory as bytes.
 class CifarDataset : public Dataset {
  public:
   static constexpr uint64_t kSide = 32;
   static constexpr uint64_t kChannels = 3;
   static constexpr uint64_t kRecordBytes = 1 + kSide * kSide * kChannels;
 
-  // `files`: at least one. `normalisation`: of one or three channels. Every message names the file, the
-  // offset, what was found and expected.
-  // Errors: InvalidArgument    a label above what is allowed; bytes that are no whole record; no record
+  // `files`: at least one. `normalisation`: of one or three channels. Every message names the file,
+  // the offset, what was found and expected. Errors: InvalidArgument    a label above what is
+  // allowed; bytes that are no whole record; no record
   //         DataLoss           the file is damaged
   //         ResourceExhausted  more memory is needed than allowed, or than can be had
   //         Cancelled          options.cancelled became true

@@ -66,9 +66,9 @@ class CsvReader {
 
   absl::StatusOr<CsvData> Finish(const std::string& name) && {
     if (!table_.has_value() || table_->rows() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": found no sample", skipped_ == 0 ? "" : " without missing values",
-          ", expected at least one"));
+      return absl::InvalidArgumentError(absl::StrCat(name, ": found no sample",
+                                                     skipped_ == 0 ? "" : " without missing values",
+                                                     ", expected at least one"));
     }
     return CsvData{*std::move(table_), {*std::move(columns_), {}}, skipped_};
   }
@@ -78,7 +78,8 @@ class CsvReader {
   absl::Status CheckColumns(const std::string& place) {
     std::vector<std::string> header;
     if (!spec_.no_header()) {
-      for (const std::string& field : fields_) header.emplace_back(absl::StripAsciiWhitespace(field));
+      for (const std::string& field : fields_)
+        header.emplace_back(absl::StripAsciiWhitespace(field));
     }
     if (!columns_.has_value()) {
       ASSIGN_OR_RETURN(columns_, FindColumns(spec_, header, fields_.size(), place));
@@ -91,21 +92,20 @@ class CsvReader {
     RETURN_IF_ERROR(CheckCount(place));
     for (size_t c = 0; c < header.size(); ++c) {
       if (header[c] == columns_->header[c]) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          place, ": name of column ", c, ": found ", Shown(header[c]), ", expected ",
-          Shown(columns_->header[c]), ", as in the job's other files"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": name of column ", c, ": found ", Shown(header[c]), ", expected ",
+                       Shown(columns_->header[c]), ", as in the job's other files"));
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckCount(const std::string& place) const {
     if (fields_.size() == columns_->count) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(place, ": found ", fields_.size(),
-                                                   " fields, expected ", columns_->count));
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": found ", fields_.size(), " fields, expected ", columns_->count));
   }
 
-  absl::Status Fault(const std::string& place, uint64_t column,
-                     const std::string& expected) const {
+  absl::Status Fault(const std::string& place, uint64_t column, const std::string& expected) const {
     return absl::InvalidArgumentError(absl::StrCat(place, ": ", columns_->Name(column), ": found ",
                                                    Shown(fields_[column]), ", expected ",
                                                    expected));
@@ -130,7 +130,8 @@ class CsvReader {
     for (size_t i = 0; i < columns_->label.size(); ++i) {
       const uint64_t column = columns_->label[i];
       double value = 0;
-      if (!ParseNumber(fields_[column], &value) || !options_.rules.TakeLabel(value, row.labels + i)) {
+      if (!ParseNumber(fields_[column], &value) ||
+          !options_.rules.TakeLabel(value, row.labels + i)) {
         return Fault(place, column, options_.rules.expected_label());
       }
     }

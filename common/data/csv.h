@@ -13,9 +13,9 @@
 
 namespace sangam {
 
-// Samples from CSV files (see CsvRecords), one record each. A field is missing when it is empty or says
-// "nan" or "NA"; what then happens is the job's choice. A missing label can only be refused or its line
-// left out: labels are never made up.
+// Samples from CSV files (see CsvRecords), one record each. A field is missing when it is empty or
+// says "nan" or "NA"; what then happens is the job's choice. A missing label can only be refused or
+// its line left out: labels are never made up.
 //
 // What a test set needs to know of the training set.
 struct CsvTraining {
@@ -30,10 +30,10 @@ struct CsvData {
   uint64_t skipped_lines = 0;
 };
 
-// `files`: at least one, all with the same columns. `training`: of the same job when this is its test
-// set, which must have the same columns and is completed by the training set's means; else nullptr.
-// Every message names file and line, the column, what was found and expected.
-// Errors: InvalidArgument    a faulty record, number or header; no sample is left
+// `files`: at least one, all with the same columns. `training`: of the same job when this is its
+// test set, which must have the same columns and is completed by the training set's means; else
+// nullptr. Every message names file and line, the column, what was found and expected. Errors:
+// InvalidArgument    a faulty record, number or header; no sample is left
 //         ResourceExhausted  more memory is needed than allowed, or than can be had
 //         Cancelled          options.cancelled became true
 //         others             see InputFile::Open

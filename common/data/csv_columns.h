@@ -25,7 +25,8 @@ struct CsvColumns {
 
 // Finds the job's columns among those of a file. `header`: their names, empty with spec.no_header;
 // `place`: of the file's first record, for messages.
-// Errors: InvalidArgument  a column that is not there, is named twice, or is both label and input; no
+// Errors: InvalidArgument  a column that is not there, is named twice, or is both label and input;
+// no
 //                          column is left for the inputs
 absl::StatusOr<CsvColumns> FindColumns(const v1::CsvDataSpec& spec, std::vector<std::string> header,
                                        uint64_t count, const std::string& place);

@@ -10,9 +10,9 @@
 
 namespace sangam {
 
-// Takes a CSV file apart (RFC 4180): records end with "\n" or "\r\n", a field may stand in double quotes,
-// within which separators and line ends belong to it and "" means one quote. Empty lines are left out,
-// and so is a UTF-8 byte order mark. Not thread-safe.
+// Takes a CSV file apart (RFC 4180): records end with "\n" or "\r\n", a field may stand in double
+// quotes, within which separators and line ends belong to it and "" means one quote. Empty lines
+// are left out, and so is a UTF-8 byte order mark. Not thread-safe.
 class CsvRecords {
  public:
   static constexpr size_t kMaxFields = size_t{1} << 20;
@@ -21,7 +21,8 @@ class CsvRecords {
   CsvRecords(TextLines* lines, char separator) : lines_(*lines), separator_(separator) {}
 
   // Writes the fields of the next record. False: there is none.
-  // Errors: InvalidArgument  a quote that is not closed, or text behind the closing one; names the line
+  // Errors: InvalidArgument  a quote that is not closed, or text behind the closing one; names the
+  // line
   //         others           as TextLines::Next
   absl::StatusOr<bool> Next(std::vector<std::string>* fields);
 

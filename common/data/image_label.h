@@ -11,8 +11,8 @@
 
 namespace sangam {
 
-// Files of images have one byte of label for each. It is a class, or for a loss over numbers the number
-// itself: 0 and 1 for binary_cross_entropy.
+// Files of images have one byte of label for each. It is a class, or for a loss over numbers the
+// number itself: 0 and 1 for binary_cross_entropy.
 
 inline uint32_t ImageLabel(LabelKind kind, uint8_t byte) {
   if (kind == LabelKind::kClass) return byte;
@@ -22,8 +22,8 @@ inline uint32_t ImageLabel(LabelKind kind, uint8_t byte) {
   return word;
 }
 
-// Whether a loss over numbers takes the label; classes are compared with the model's outputs elsewhere,
-// all together.
+// Whether a loss over numbers takes the label; classes are compared with the model's outputs
+// elsewhere, all together.
 inline absl::Status CheckImageLabel(const SampleRules& rules, uint8_t byte) {
   if (!rules.unit_targets || byte <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -43,9 +43,9 @@ absl::Status CheckLabels(const SetFiles& set, const Dataset& data, const SampleR
                                                             : ", the terms of the loss"));
   }
   if (rules.label_kind == LabelKind::kClass && data.num_classes() > rules.classes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(set.labels_name(), " has the label ", data.num_classes() - 1,
-                     "; expected less than ", rules.classes, ", the number of the model's outputs"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        set.labels_name(), " has the label ", data.num_classes() - 1, "; expected less than ",
+        rules.classes, ", the number of the model's outputs"));
   }
   return absl::OkStatus();
 }
@@ -102,8 +102,8 @@ class SetOpener {
                      FindSet(*options_.root, set, read_.cancelled));
     ASSIGN_OR_RETURN(const Normalisation normalisation,
                      NormalisationOf(spec_.data(), CifarDataset::kChannels));
-    ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
-                     CifarDataset::Open(files, normalisation, read_), "%s", set.samples_field);
+    ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, CifarDataset::Open(files, normalisation, read_),
+                     "%s", set.samples_field);
     return data;
   }
 
@@ -211,8 +211,8 @@ absl::StatusOr<JobData> OpenJobData(const v1::JobSpec& spec, const v1::ModelLayo
   }
   ASSIGN_OR_RETURN(const SetFiles train, NameSet(spec.data(), /*test=*/false));
   ASSIGN_OR_RETURN(const SetFiles test, NameSet(spec.data(), /*test=*/true));
-  const bool named = spec.data().has_synthetic() ? spec.data().synthetic().test_samples() > 0
-                                                 : !test.empty();
+  const bool named =
+      spec.data().has_synthetic() ? spec.data().synthetic().test_samples() > 0 : !test.empty();
   const bool with_test = named || !spec.evaluation().off();
   ReadOptions read;
   read.rules = RulesOf(spec, layout);

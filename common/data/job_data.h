@@ -40,10 +40,10 @@ struct JobDataOptions {
 };
 
 // Opens what `spec` names below the data root and checks that it fits the model: the samples' shape
-// has as many elements as the model's input, there are as many labels as the loss has terms, of its kind
-// (classes or numbers), every class has an output, targets of binary_cross_entropy lie within [0, 1], and
-// every token has a row in the embedding that it enters.
-// Errors: InvalidArgument  a path outside of the root, data that does not fit; names field and file
+// has as many elements as the model's input, there are as many labels as the loss has terms, of its
+// kind (classes or numbers), every class has an output, targets of binary_cross_entropy lie within
+// [0, 1], and every token has a row in the embedding that it enters. Errors: InvalidArgument  a
+// path outside of the root, data that does not fit; names field and file
 //         others           as FindFiles and the readers of the formats
 absl::StatusOr<JobData> OpenJobData(const v1::JobSpec& spec, const v1::ModelLayout& layout,
                                     const JobDataOptions& options);

@@ -59,8 +59,7 @@ class LineParser {
                                         ", as many as model.input_shape has elements"));
       }
       const absl::string_view number = word.substr(colon + 1);
-      if (!ParseNumber(number, &value) ||
-          !rules_.TakeInput(value, row.inputs + (index - first_))) {
+      if (!ParseNumber(number, &value) || !rules_.TakeInput(value, row.inputs + (index - first_))) {
         return Fault(absl::StrCat("value of index ", index), number, rules_.expected_input());
       }
       next = index + 1;
@@ -102,8 +101,7 @@ absl::StatusOr<Table> ReadLibsvm(const std::vector<NamedFile>& files, bool zero_
       const absl::string_view label = NextWord(&text);
       if (label.empty()) continue;
       ASSIGN_OR_RETURN(const Table::Row row, table.Add(), "%s", lines.place());
-      RETURN_IF_ERROR(
-          LineParser(lines.place(), zero_based, options.rules).Parse(label, text, row));
+      RETURN_IF_ERROR(LineParser(lines.place(), zero_based, options.rules).Parse(label, text, row));
     }
   }
   if (table.rows() == 0) {

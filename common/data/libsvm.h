@@ -10,11 +10,12 @@
 
 namespace sangam {
 
-// Samples from text files with lines "label index:value ...", indices ascending, elements without one 0;
-// '#' begins a comment, empty lines are left out. Samples have options.rules.input_elements elements.
-// `zero_based`: indices count from 0, else from 1. `files`: at least one. Every message names file and
-// line, what was found and expected.
-// Errors: InvalidArgument    a faulty line; an index beyond the samples' elements; no sample at all
+// Samples from text files with lines "label index:value ...", indices ascending, elements without
+// one 0;
+// '#' begins a comment, empty lines are left out. Samples have options.rules.input_elements
+// elements. `zero_based`: indices count from 0, else from 1. `files`: at least one. Every message
+// names file and line, what was found and expected. Errors: InvalidArgument    a faulty line; an
+// index beyond the samples' elements; no sample at all
 //         ResourceExhausted  more memory is needed than allowed, or than can be had
 //         Cancelled          options.cancelled became true
 //         others             see InputFile::Open

@@ -32,8 +32,8 @@ absl::Status CheckNumbers(const v1::DataSpec& data) {
   }
   for (const float stddev : data.channel_stddev()) {
     if (finite(stddev) && stddev > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("data.channel_stddev: found ", stddev,
-                                                   ", expected finite numbers above 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.channel_stddev: found ", stddev, ", expected finite numbers above 0"));
   }
   if (!finite(data.mean())) {
     return absl::InvalidArgumentError(
@@ -103,9 +103,8 @@ void NormaliseRow(const Normalisation& normalisation, uint64_t elements, float* 
   uint64_t channel = 0;
   for (uint64_t e = 0; e < elements; ++e) {
     const double stddev = normalisation.stddev[channel];
-    inputs[e] = stddev == 0
-                    ? 0.0f
-                    : static_cast<float>((inputs[e] - normalisation.mean[channel]) / stddev);
+    inputs[e] =
+        stddev == 0 ? 0.0f : static_cast<float>((inputs[e] - normalisation.mean[channel]) / stddev);
     if (++channel == size) channel = 0;
   }
 }

@@ -11,8 +11,8 @@
 
 namespace sangam {
 
-// Samples from two NumPy arrays (see NpyHeader), each gzipped or not: inputs [samples, ...] and labels
-// [samples] or [samples, ...], in C or Fortran order.
+// Samples from two NumPy arrays (see NpyHeader), each gzipped or not: inputs [samples, ...] and
+// labels [samples] or [samples, ...], in C or Fortran order.
 struct NpyData {
   Table table;
   // Of one sample; {1} when the inputs have one dimension.
@@ -20,7 +20,8 @@ struct NpyData {
 };
 
 // Every message names the file and the offset, what was found and expected.
-// Errors: InvalidArgument    a header that is none, or that the file contradicts; not as many labels
+// Errors: InvalidArgument    a header that is none, or that the file contradicts; not as many
+// labels
 //                            as samples; a number that breaks the rules
 //         DataLoss           the file is truncated, too long or damaged
 //         ResourceExhausted  more memory is needed than allowed, or than can be had

@@ -49,8 +49,7 @@ class HeaderParser {
                          : key == "shape"         ? &shape
                                                   : nullptr;
       if (seen == nullptr || *seen) {
-        return Fault(absl::StrCat("key ", Shown(key)),
-                     "descr, fortran_order and shape, each once");
+        return Fault(absl::StrCat("key ", Shown(key)), "descr, fortran_order and shape, each once");
       }
       *seen = true;
       RETURN_IF_ERROR(key == "descr"           ? Descr(&header)
@@ -170,19 +169,20 @@ class HeaderParser {
 };
 
 absl::Status CheckItems(const InputFile& file, const NpyHeader& header) {
-  const std::string claim = absl::StrCat(file.name(), ": shape (", absl::StrJoin(header.shape, ", "),
-                                         ") of ", header.item_bytes, "-byte items");
+  const std::string claim =
+      absl::StrCat(file.name(), ": shape (", absl::StrJoin(header.shape, ", "), ") of ",
+                   header.item_bytes, "-byte items");
   const uint64_t limit = file.max_content_bytes();
   const uint64_t left = limit < file.offset() ? 0 : limit - file.offset();
   if (header.items > left / header.item_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(claim, ": found at most ", left, " bytes behind the header of ", file.offset(),
-                     ", expected ", header.items, " items"));
+    return absl::InvalidArgumentError(absl::StrCat(claim, ": found at most ", left,
+                                                   " bytes behind the header of ", file.offset(),
+                                                   ", expected ", header.items, " items"));
   }
   if (!file.gzipped() && header.items * header.item_bytes != left) {
-    return absl::InvalidArgumentError(absl::StrCat(claim, ": found ", left,
-                                                   " bytes behind the header of ", file.offset(),
-                                                   ", expected ", header.items * header.item_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat(claim, ": found ", left, " bytes behind the header of ", file.offset(),
+                     ", expected ", header.items * header.item_bytes));
   }
   return absl::OkStatus();
 }
@@ -215,10 +215,10 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(InputFile* file) {
   std::array<uint8_t, 8> start = {};
   RETURN_IF_ERROR(file->Read(start.size(), start.data()));
   if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file->name(), ": magic at offset 0: found ",
-        Shown({reinterpret_cast<const char*>(start.data()), kMagic.size()}), ", expected ",
-        Shown(kMagic), " (a NumPy array)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file->name(), ": magic at offset 0: found ",
+                     Shown({reinterpret_cast<const char*>(start.data()), kMagic.size()}),
+                     ", expected ", Shown(kMagic), " (a NumPy array)"));
   }
   if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
     return absl::InvalidArgumentError(absl::StrCat(file->name(), ": version at offset 6: found ",

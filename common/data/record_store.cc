@@ -37,7 +37,8 @@ absl::StatusOr<uint8_t*> RecordStore::Add() {
   RETURN_IF_ERROR(CheckRoom(size_ + 1));
   if (size_ == blocks_.size() * records_per_block_) {
     // Not zeroed: pages that hold nothing are never touched.
-    std::unique_ptr<uint8_t[]> block(new (std::nothrow) uint8_t[records_per_block_ * record_bytes_]);
+    std::unique_ptr<uint8_t[]> block(new (std::nothrow)
+                                         uint8_t[records_per_block_ * record_bytes_]);
     if (block == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot allocate ", records_per_block_ * record_bytes_, " bytes behind the ",

@@ -10,16 +10,16 @@
 
 namespace sangam {
 
-// Records of one size, in memory in blocks: it grows without being copied, and nothing is touched that
-// holds no record. Not thread-safe while it grows.
+// Records of one size, in memory in blocks: it grows without being copied, and nothing is touched
+// that holds no record. Not thread-safe while it grows.
 class RecordStore {
  public:
   // `record_bytes` > 0. Refuses to hold more than `max_memory_bytes`.
   RecordStore(uint64_t record_bytes, uint64_t max_memory_bytes);
 
-  // A new record behind the others; its bytes are undefined, and aligned as a number of 4 bytes when
-  // record_bytes is a multiple of 4.
-  // Errors: ResourceExhausted  more memory is needed than allowed, or than can be had
+  // A new record behind the others; its bytes are undefined, and aligned as a number of 4 bytes
+  // when record_bytes is a multiple of 4. Errors: ResourceExhausted  more memory is needed than
+  // allowed, or than can be had
   absl::StatusOr<uint8_t*> Add();
   // REQUIRES: size() > 0.
   void RemoveLast() { --size_; }

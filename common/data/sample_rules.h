@@ -10,8 +10,8 @@
 
 namespace sangam {
 
-// What a job's model and loss ask of the numbers of a data set. Readers apply them one by one, while
-// they still know the place of a number that breaks a rule. A value.
+// What a job's model and loss ask of the numbers of a data set. Readers apply them one by one,
+// while they still know the place of a number that breaks a rule. A value.
 struct SampleRules {
   // Inputs of one sample.
   uint64_t input_elements = 1;

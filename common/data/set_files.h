@@ -14,8 +14,8 @@ namespace sangam {
 
 // The training or the test set of a job as the user named it.
 struct SetFiles {
-  // Fields of the job that name samples and labels, "data.idx.train_images"; the same one when a file
-  // has both, "data.csv.train".
+  // Fields of the job that name samples and labels, "data.idx.train_images"; the same one when a
+  // file has both, "data.csv.train".
   std::string samples_field;
   std::string labels_field;
   // Paths or, when `patterns`, any number of patterns in `samples` alone.

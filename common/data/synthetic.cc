@@ -31,12 +31,14 @@ enum : uint64_t {
 constexpr uint64_t kMaxMapElements = uint64_t{1} << 28;
 
 // The number `element` of a stream, nearly standard normal: how many of 64 bits are set (mean 32,
-// variance 16) and the difference of two even numbers on [0, 1) (variance 1/6), which fills the gaps.
+// variance 16) and the difference of two even numbers on [0, 1) (variance 1/6), which fills the
+// gaps.
 double Normal(const RandomStream& stream, uint64_t element) {
   constexpr double kDeviation = 4.0207793606049398;  // sqrt(16 + 1/6)
   const std::array<uint32_t, 4> bits = stream.Block(element);
   const int set = __builtin_popcount(bits[0]) + __builtin_popcount(bits[1]);
-  const double between = (static_cast<double>(bits[2]) - static_cast<double>(bits[3])) / 4294967296.0;
+  const double between =
+      (static_cast<double>(bits[2]) - static_cast<double>(bits[3])) / 4294967296.0;
   return (set - 32 + between) / kDeviation;
 }
 
@@ -63,10 +65,10 @@ absl::StatusOr<std::unique_ptr<SyntheticDataset>> SyntheticDataset::Open(Options
   uint64_t elements = 0;
   if (__builtin_mul_overflow(data->outputs_, data->run_elements_, &elements) ||
       elements > kMaxMapElements || elements > read.max_memory_bytes / sizeof(float)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "data.synthetic: the map from ", data->run_elements_, " inputs to ", data->outputs_,
-        " outputs needs 4 bytes of memory for each pair, allowed are ", read.max_memory_bytes,
-        " bytes and ", kMaxMapElements, " pairs"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data.synthetic: the map from ", data->run_elements_, " inputs to ",
+                     data->outputs_, " outputs needs 4 bytes of memory for each pair, allowed are ",
+                     read.max_memory_bytes, " bytes and ", kMaxMapElements, " pairs"));
   }
   data->map_.resize(elements);
   // Outputs have about the variance 1.
@@ -86,9 +88,8 @@ void SyntheticDataset::MakeInputs(uint64_t sample, float* row) const {
   const RandomStream stream(options_.seed, RandomPurpose::kSynthetic, sample,
                             options_.test ? kTestInputs : kTrainInputs);
   for (uint64_t e = 0; e < rules_.input_elements; ++e) {
-    row[e] = rules_.vocabulary > 0
-                 ? static_cast<float>(stream.At(e) * rules_.vocabulary >> 32)
-                 : static_cast<float>(Normal(stream, e));
+    row[e] = rules_.vocabulary > 0 ? static_cast<float>(stream.At(e) * rules_.vocabulary >> 32)
+                                   : static_cast<float>(Normal(stream, e));
   }
 }
 

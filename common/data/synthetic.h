@@ -13,15 +13,15 @@
 
 namespace sangam {
 
-// Made-up samples that can be learned. Each is a pure function of (seed, set, sample), so any of them can
-// be made alone, and everybody makes the same bits: only additions, multiplications and divisions are
-// used, which round alike everywhere.
+// Made-up samples that can be learned. Each is a pure function of (seed, set, sample), so any of
+// them can be made alone, and everybody makes the same bits: only additions, multiplications and
+// divisions are used, which round alike everywhere.
 //
-// Inputs are independent numbers, close to the standard normal distribution; with a vocabulary, tokens of
-// equal probability. The inputs are cut into as many runs as a sample has labels of classes (one for
-// losses over numbers), and each run goes through a fixed random linear map, tokens as vectors with a
-// single 1. Its outputs plus noise are the targets of mean_squared_error; whether they are above 0 is the
-// target of binary_cross_entropy; the largest one is the class.
+// Inputs are independent numbers, close to the standard normal distribution; with a vocabulary,
+// tokens of equal probability. The inputs are cut into as many runs as a sample has labels of
+// classes (one for losses over numbers), and each run goes through a fixed random linear map,
+// tokens as vectors with a single 1. Its outputs plus noise are the targets of mean_squared_error;
+// whether they are above 0 is the target of binary_cross_entropy; the largest one is the class.
 class SyntheticDataset : public Dataset {
  public:
   struct Options {

@@ -23,7 +23,8 @@ absl::StatusOr<Table> Table::Create(uint64_t columns, uint64_t labels, uint64_t 
     return absl::ResourceExhaustedError(absl::StrCat("samples of ", columns, " inputs and ", labels,
                                                      " labels are larger than any memory"));
   }
-  return Table(columns, labels, RecordStore((columns + labels) * sizeof(uint32_t), max_memory_bytes));
+  return Table(columns, labels,
+               RecordStore((columns + labels) * sizeof(uint32_t), max_memory_bytes));
 }
 
 absl::StatusOr<Table::Row> Table::Add() {

@@ -42,17 +42,15 @@ class TableReader {
       ASSIGN_OR_RETURN(NpyData data, ReadNpy(inputs, labels, options));
       return ShapedTable{std::move(data.table), std::move(data.shape)};
     }
-    ASSIGN_OR_RETURN(const std::vector<NamedFile> files,
-                     FindSet(root_, set, options.cancelled));
+    ASSIGN_OR_RETURN(const std::vector<NamedFile> files, FindSet(root_, set, options.cancelled));
     if (spec_.has_libsvm()) {
       ASSIGN_OR_RETURN(Table table, ReadLibsvm(files, spec_.libsvm().zero_based(), options), "%s",
                        set.samples_field);
       return ShapedTable{std::move(table), {options.rules.input_elements}};
     }
-    ASSIGN_OR_RETURN(
-        CsvData data,
-        ReadCsv(spec_.csv(), files, options, test ? &training_.value() : nullptr), "%s",
-        set.samples_field);
+    ASSIGN_OR_RETURN(CsvData data,
+                     ReadCsv(spec_.csv(), files, options, test ? &training_.value() : nullptr),
+                     "%s", set.samples_field);
     skipped_lines_ += data.skipped_lines;
     const uint64_t columns = data.table.columns();
     if (!test) training_ = std::move(data.training);
@@ -70,9 +68,9 @@ class TableReader {
 
 absl::Status CheckSameShape(const ShapedTable& train, const ShapedTable& test) {
   if (train.shape == test.shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "data: found test samples of [", absl::StrJoin(test.shape, ","), "], expected [",
-      absl::StrJoin(train.shape, ","), "], as the training set has them"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("data: found test samples of [", absl::StrJoin(test.shape, ","), "], expected [",
+                   absl::StrJoin(train.shape, ","), "], as the training set has them"));
 }
 
 std::unique_ptr<TableDataset> ToDataset(ShapedTable shaped, LabelKind label_kind) {

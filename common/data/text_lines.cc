@@ -41,8 +41,8 @@ absl::StatusOr<bool> TextLines::Next(std::string* line) {
   for (;;) {
     if (begin_ == end_) {
       RETURN_IF_ERROR(options_->CheckCancelled(name()));
-      ASSIGN_OR_RETURN(end_, file_->ReadSome(buffer_.size(),
-                                             reinterpret_cast<uint8_t*>(buffer_.data())));
+      ASSIGN_OR_RETURN(end_,
+                       file_->ReadSome(buffer_.size(), reinterpret_cast<uint8_t*>(buffer_.data())));
       begin_ = 0;
       if (end_ == 0) {
         if (any) ++line_;
@@ -52,8 +52,7 @@ absl::StatusOr<bool> TextLines::Next(std::string* line) {
     any = true;
     const char* const first = buffer_.data() + begin_;
     const auto* newline = static_cast<const char*>(std::memchr(first, '\n', end_ - begin_));
-    const size_t count =
-        newline == nullptr ? end_ - begin_ : static_cast<size_t>(newline - first);
+    const size_t count = newline == nullptr ? end_ - begin_ : static_cast<size_t>(newline - first);
     if (line->size() + count > kMaxLineBytes) {
       return absl::InvalidArgumentError(absl::StrCat(name(), ":", line_ + 1,
                                                      ": found a line of more than ", kMaxLineBytes,

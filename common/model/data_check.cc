@@ -66,7 +66,8 @@ const char* KindName(const v1::DataSpec& data) {
   return "";
 }
 
-// Whether inputs are tokens: numbers of rows of a table. Shifting and scaling them would name others.
+// Whether inputs are tokens: numbers of rows of a table. Shifting and scaling them would name
+// others.
 bool HasTokens(const v1::JobSpec& spec) {
   const v1::DataSpec& data = spec.data();
   const bool images = data.has_idx() || data.has_cifar();
@@ -87,8 +88,8 @@ void CheckNumbers(const v1::DataSpec& data, std::vector<FieldFault>* faults) {
   }
   for (int c = 0; c < data.channel_stddev_size(); ++c) {
     if (std::isfinite(data.channel_stddev(c)) && data.channel_stddev(c) > 0) continue;
-    AddFault(faults, absl::StrCat("data.channel_stddev[", c, "]"), "found ",
-             data.channel_stddev(c), ", expected a finite number > 0");
+    AddFault(faults, absl::StrCat("data.channel_stddev[", c, "]"), "found ", data.channel_stddev(c),
+             ", expected a finite number > 0");
   }
 }
 
@@ -153,8 +154,8 @@ void CheckAugmentation(const v1::JobSpec& spec, std::vector<FieldFault>* faults)
              ", expected images whose pixels have one meaning wherever they lie");
   }
   if (data.augmentation().crop_padding() > kMaxPadding) {
-    AddFault(faults, "data.augmentation.crop_padding", "found ",
-             data.augmentation().crop_padding(), ", expected at most ", kMaxPadding);
+    AddFault(faults, "data.augmentation.crop_padding", "found ", data.augmentation().crop_padding(),
+             ", expected at most ", kMaxPadding);
   }
 }
 
@@ -239,10 +240,10 @@ void CheckSequences(const v1::JobSpec& spec, const Patterns& train, const Patter
   }
   if (spec.loss().kind_case() != v1::LossSpec::KIND_NOT_SET &&
       !spec.loss().has_token_cross_entropy()) {
-    AddFault(faults, "loss", "found ",
-             spec.loss().has_softmax_cross_entropy() ? "softmax_cross_entropy"
-                                                     : "a loss over numbers",
-             ", expected token_cross_entropy (", field, " has one label for each token)");
+    AddFault(
+        faults, "loss", "found ",
+        spec.loss().has_softmax_cross_entropy() ? "softmax_cross_entropy" : "a loss over numbers",
+        ", expected token_cross_entropy (", field, " has one label for each token)");
   }
 }
 

@@ -1,5 +1,6 @@
-// Job files with faults of every kind, through the client's parser and the coordinator's whole check: the end
-// is a plan and a job, or a message that names the file or a field; never a crash or a hang.
+// Job files with faults of every kind, through the client's parser and the coordinator's whole
+// check: the end is a plan and a job, or a message that names the file or a field; never a crash or
+// a hang.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +35,7 @@ namespace {
 
 using Random = std::mt19937;
 
-constexpr const char* kJobs[] = {"fashion_mnist_mlp", "gpt_text", "mlp_4_stages",
+constexpr const char* kJobs[] = {"fashion_mnist_mlp", "gpt_text",  "mlp_4_stages",
                                  "mlp_hybrid",        "cifar_cnn", "csv_regression"};
 // Of one file, on a busy machine.
 constexpr absl::Duration kLongest = absl::Seconds(20);
@@ -80,8 +81,9 @@ void DuplicateLine(Random* random, std::string* text) {
 }
 
 void Mutate(Random* random, std::string* text) {
-  const std::string pieces[] = {"{", "}", "[", "]", "\"", ":", "model {", "layer { residual {",
-                                "\0x", "\xff\xfe", "\\377", "epochs: 1", "\"seed\": 1,", "#", ","};
+  const std::string pieces[] = {
+      "{",   "}",        "[",     "]",         "\"",           ":", "model {", "layer { residual {",
+      "\0x", "\xff\xfe", "\\377", "epochs: 1", "\"seed\": 1,", "#", ","};
   switch (Below(random, 9)) {
     case 0:
       text->resize(Below(random, text->size()));

@@ -107,8 +107,8 @@ TEST_F(BatchReaderTest, ChunksOfTheTestSetComeInOrder) {
   ExpectNone({true, 5, 3}, "chunk 3 of the test set: expected less than 3");
 }
 
-// Eleven workers with a share each for an epoch of three samples: most have nothing to do in a step, and
-// together they see every sample once.
+// Eleven workers with a share each for an epoch of three samples: most have nothing to do in a
+// step, and together they see every sample once.
 TEST_F(BatchReaderTest, MoreSharesThanSamplesGiveEachSampleOnce) {
   data_.train = std::make_unique<CountingDataset>(3);
   cut_.batch_size = 22;

@@ -19,10 +19,10 @@ namespace {
 
 using testing::AsFloat;
 using testing::DataFile;
-using testing::InputsOf;
-using testing::LabelsOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::InputsOf;
+using testing::LabelsOf;
 
 // A record whose byte of channel c and pixel p is 50 c + p mod 50.
 std::string Record(char label) {
@@ -78,9 +78,10 @@ TEST_F(CifarTest, NormalisesEachChannel) {
 TEST_F(CifarTest, FaultsNameFileAndOffset) {
   EXPECT_EQ(Error(Record(0) + "x"),
             "a.bin: found 3074 bytes, expected a multiple of 3073, the size of a record");
-  EXPECT_EQ(Error(testing::Gzip(Record(0) + "x")),
-            "a.bin: found 1 bytes of a record at offset 3073, expected 3073: a label and 3 x 32 x 32 "
-            "bytes");
+  EXPECT_EQ(
+      Error(testing::Gzip(Record(0) + "x")),
+      "a.bin: found 1 bytes of a record at offset 3073, expected 3073: a label and 3 x 32 x 32 "
+      "bytes");
   EXPECT_EQ(Error(Record(0) + Record(10)),
             "a.bin: label at offset 3073: found 10, expected less than 10");
   EXPECT_THAT(Error(""), HasSubstr("a.bin: found no record"));

@@ -79,7 +79,8 @@ TEST_F(CsvTest, TakesColumnsByNameAndNumber) {
 
 TEST_F(CsvTest, UnderstandsQuotesLineEndsAndEmptyLines) {
   Set("label: 'the \"label\", quoted' input: 'a'");
-  EXPECT_THAT(Rows("\xEF\xBB\xBF" "a,b,\"the \"\"label\"\", quoted\"\r\n"
+  EXPECT_THAT(Rows("\xEF\xBB\xBF"
+                   "a,b,\"the \"\"label\"\", quoted\"\r\n"
                    "\r\n"
                    "\"1\",\"two\nlines, \"\"both\"\" text\", +2e1\r\n"
                    " -.5 ,,\"3\""),
@@ -107,9 +108,10 @@ TEST_F(CsvTest, FaultsNameFileLineAndColumn) {
 
 TEST_F(CsvTest, UnknownColumnsAreNamedWithTheClosest) {
   Set("label: 'prize'");
-  EXPECT_EQ(Error(kHouses),
-            "a.csv:1: data.csv.label[0]: found no column \"prize\"; did you mean 'price'? (columns: "
-            "\"rooms\", \"price\", \"area\")");
+  EXPECT_EQ(
+      Error(kHouses),
+      "a.csv:1: data.csv.label[0]: found no column \"prize\"; did you mean 'price'? (columns: "
+      "\"rooms\", \"price\", \"area\")");
   Set("label: 'price' input: '3'");
   EXPECT_THAT(Error(kHouses), HasSubstr("data.csv.input[0]: found no column \"3\""));
   Set("label: 'price' input: 'price'");
@@ -139,7 +141,8 @@ TEST_F(CsvTest, MissingValuesFollowThePolicy) {
               ElementsAre(ElementsAre(1, 6, 1), ElementsAre(3, 8, 2), ElementsAre(2, 4, 3)));
   // The test set is completed by the training set's means.
   const auto training = Read(labelled);
-  EXPECT_THAT(Rows("a,b,price\n,100,0\n", &training->training), ElementsAre(ElementsAre(2, 100, 0)));
+  EXPECT_THAT(Rows("a,b,price\n,100,0\n", &training->training),
+              ElementsAre(ElementsAre(2, 100, 0)));
   EXPECT_THAT(Error("a,b,price\n,1,0\n"),
               HasSubstr("a.csv: column \"a\": found no value in the training set"));
 }
@@ -150,9 +153,10 @@ TEST_F(CsvTest, AllFilesHaveTheSameColumns) {
   EXPECT_EQ(Error("rooms,area,price\n1,2,3\n", &training->training),
             "a.csv:1: name of column 1: found \"area\", expected \"price\", as in the job's other "
             "files");
-  EXPECT_EQ(Error("rooms,price\n1,2\n", &training->training), "a.csv:1: found 2 fields, expected 3");
-  const auto both = ReadCsv(spec_, {DataFile("1.csv", kHouses), DataFile("2.csv", kHouses)},
-                            options_, nullptr);
+  EXPECT_EQ(Error("rooms,price\n1,2\n", &training->training),
+            "a.csv:1: found 2 fields, expected 3");
+  const auto both =
+      ReadCsv(spec_, {DataFile("1.csv", kHouses), DataFile("2.csv", kHouses)}, options_, nullptr);
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(both->table.rows(), 4);
 }

@@ -13,8 +13,8 @@
 
 namespace sangam::testing {
 
-// Writes `content` to a file of this name in a folder of the running test and gives it back as a reader
-// wants it.
+// Writes `content` to a file of this name in a folder of the running test and gives it back as a
+// reader wants it.
 inline NamedFile DataFile(const std::string& name, const std::string& content) {
   static const std::string folder = FreshFolder("data_files");
   NamedFile file{absl::StrCat(folder, "/", name), name};
@@ -37,9 +37,9 @@ inline std::string NpyBytes(const std::string& dictionary, const std::string& it
 
 inline std::string NpyBytes(const std::string& dtype, const std::string& shape,
                             const std::string& items) {
-  return NpyBytes(absl::StrCat("{'descr': '", dtype, "', 'fortran_order': False, 'shape': ", shape,
-                               ", }"),
-                  items);
+  return NpyBytes(
+      absl::StrCat("{'descr': '", dtype, "', 'fortran_order': False, 'shape': ", shape, ", }"),
+      items);
 }
 
 // The bytes of numbers of one type, in this machine's order.

@@ -64,8 +64,9 @@ TEST_F(LibsvmTest, IndicesCanCountFromZero) {
 }
 
 TEST_F(LibsvmTest, FaultsNameFileAndLine) {
-  EXPECT_EQ(Error("0 1:1\n0 5:1"),
-            "a.svm:2: index: found \"5\", expected 1 to 4, as many as model.input_shape has elements");
+  EXPECT_EQ(
+      Error("0 1:1\n0 5:1"),
+      "a.svm:2: index: found \"5\", expected 1 to 4, as many as model.input_shape has elements");
   EXPECT_THAT(Error("0 0:1"), HasSubstr("a.svm:1: index: found \"0\", expected 1 to 4"));
   EXPECT_THAT(Error("0 18446744073709551615:1"), HasSubstr("index: found \"184467"));
   EXPECT_THAT(Error("0 2:1 2:1"), HasSubstr("index: found \"2\", expected more than 2, the one"));

@@ -1,5 +1,5 @@
-// Data files with faults of every kind: opening them must end with data, or with a message that names the
-// file or the field; never with a crash, a hang or much memory.
+// Data files with faults of every kind: opening them must end with data, or with a message that
+// names the file or the field; never with a crash, a hang or much memory.
 
 #include <sys/resource.h>
 
@@ -78,8 +78,10 @@ std::vector<Format> Formats() {
       {"npy fortran", arrays + "standardize: true", {{"a", fortran}, {"b", labels}}, 4},
       {"npy gzipped", arrays, {{"a", testing::Gzip(npy)}, {"b", testing::Gzip(labels)}}, 4},
       {"csv", "csv { train: 'a' label: 'label' }", {{"a", csv}}, 2},
-      {"csv mean", "csv { train: 'a' label: '2' missing: COLUMN_MEAN } standardize: true",
-       {{"a", csv}}, 2},
+      {"csv mean",
+       "csv { train: 'a' label: '2' missing: COLUMN_MEAN } standardize: true",
+       {{"a", csv}},
+       2},
       {"libsvm", "libsvm { train: 'a' }", {{"a", svm}}, 4},
       {"libsvm gzipped", "libsvm { train: 'a' }", {{"a", testing::Gzip(svm)}}, 4},
       {"tokens", "tokens { train: 'a' }", {{"a", tokens}}, 4, 40, 4},
@@ -116,9 +118,18 @@ void Mutate(Random* random, std::string* bytes) {
       break;
     }
     case 6: {  // text where numbers stood, or the other way round
-      const std::string extremes[] = {"1e400", "-nan", "99999999999999999999", "\"", ",,", "\n\n",
-                                      std::string("\xff\xff\xff\xff", 4), std::string(8, '\0'),
-                                      "-1:", "1e-400", "(4294967296,", "'|O'"};
+      const std::string extremes[] = {"1e400",
+                                      "-nan",
+                                      "99999999999999999999",
+                                      "\"",
+                                      ",,",
+                                      "\n\n",
+                                      std::string("\xff\xff\xff\xff", 4),
+                                      std::string(8, '\0'),
+                                      "-1:",
+                                      "1e-400",
+                                      "(4294967296,",
+                                      "'|O'"};
       bytes->insert(below(bytes->size() + 1), extremes[below(std::size(extremes))]);
       break;
     }

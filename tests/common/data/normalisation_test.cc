@@ -49,9 +49,8 @@ TEST(NormalisationTest, OneNumberForAllOrOneForEachChannel) {
 }
 
 TEST(NormalisationTest, NumbersMustFitTheChannels) {
-  EXPECT_THAT(
-      std::string(NormalisationOf(Spec("channel_stddev: [1, 2]"), 3).status().message()),
-      HasSubstr("data.channel_stddev: found 2 numbers, expected 3, one for each channel"));
+  EXPECT_THAT(std::string(NormalisationOf(Spec("channel_stddev: [1, 2]"), 3).status().message()),
+              HasSubstr("data.channel_stddev: found 2 numbers, expected 3, one for each channel"));
   for (const char* bad : {"mean: nan", "stddev: 0", "channel_mean: inf", "channel_stddev: -1"}) {
     EXPECT_FALSE(NormalisationOf(Spec(bad), 1).ok()) << bad;
   }

@@ -19,10 +19,10 @@ namespace {
 
 using testing::AsFloat;
 using testing::DataFile;
-using testing::Items;
-using testing::NpyBytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::Items;
+using testing::NpyBytes;
 
 class NpyTest : public ::testing::Test {
  protected:
@@ -70,11 +70,11 @@ TEST_F(NpyTest, ReadsEveryNumberType) {
 TEST_F(NpyTest, KeepsTheOrderOfItemsInBothLayouts) {
   const std::string c = "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2, 3), }";
   const std::string fortran = "{'shape': (2,2,3), \"fortran_order\": True, 'descr': '<i4'}";
-  const auto one = Read(NpyBytes(c, Items<int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})),
-                        Labels());
+  const auto one =
+      Read(NpyBytes(c, Items<int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})), Labels());
   // Item [s, a, b] is 6 s + 3 a + b; s moves fastest.
-  const auto two = Read(NpyBytes(fortran, Items<int32_t>({0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11}), 3),
-                        Labels());
+  const auto two =
+      Read(NpyBytes(fortran, Items<int32_t>({0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11}), 3), Labels());
   for (const auto* data : {&one, &two}) {
     ASSERT_TRUE(data->ok()) << data->status();
     EXPECT_THAT((*data)->shape, ElementsAre(2, 3));
@@ -151,8 +151,9 @@ TEST_F(NpyTest, ShapesMustAgreeWithTheFile) {
               HasSubstr("shape (2, 1000000) of 4-byte items: found at most 4 bytes behind the "
                         "header of"));
   EXPECT_THAT(Error(NpyBytes("|u1", "(2,)", "abc")), HasSubstr("found 3 bytes behind the header"));
-  EXPECT_THAT(Error(NpyBytes("|u1", "(3,)", "abc")),
-              HasSubstr("y.npy: shape: found 2 labels, expected 3, the number of samples in x.npy"));
+  EXPECT_THAT(
+      Error(NpyBytes("|u1", "(3,)", "abc")),
+      HasSubstr("y.npy: shape: found 2 labels, expected 3, the number of samples in x.npy"));
   EXPECT_THAT(Error(testing::Gzip(NpyBytes("|u1", "(2,2)", "abc"))), HasSubstr("ends at offset"));
   EXPECT_THAT(Error(testing::Gzip(NpyBytes("|u1", "(2,)", "abc"))), HasSubstr("more bytes"));
   EXPECT_TRUE(Read(testing::Gzip(NpyBytes("|u1", "(2,)", "ab")), Labels()).ok());

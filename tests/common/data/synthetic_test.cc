@@ -19,10 +19,10 @@ namespace sangam {
 namespace {
 
 using testing::AsFloat;
-using testing::InputsOf;
-using testing::LabelsOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::InputsOf;
+using testing::LabelsOf;
 
 class SyntheticTest : public ::testing::Test {
  protected:

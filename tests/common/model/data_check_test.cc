@@ -59,8 +59,7 @@ constexpr char kLibsvm[] = R"(data { libsvm { train: "a" test: "b" zero_based: t
 constexpr char kSynthetic[] = R"(data { synthetic { train_samples: 9 test_samples: 1 noise: 1 } })";
 
 TEST(DataCheckTest, AcceptsEveryKind) {
-  for (const char* good :
-       {kImages, kText, kTokens, kCifar, kNpy, kCsv, kLibsvm, kSynthetic}) {
+  for (const char* good : {kImages, kText, kTokens, kCifar, kNpy, kCsv, kLibsvm, kSynthetic}) {
     EXPECT_EQ(Faults(good), "");
   }
   EXPECT_EQ(Faults(kText, "data { mean: 0 }"), "");
