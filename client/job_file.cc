@@ -142,16 +142,19 @@ class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
     next_ = nullptr;
     // Not a message: protobuf's parser says so.
     if (object.type == nullptr) return true;
+    const size_t in_quotes = name.size() + 1;
     const FieldDescriptor* field = FindField(*object.type, name);
     if (field == nullptr) {
       const std::vector<std::string> names = FieldNames(*object.type);
       return Fault(absl::StrCat("found the field \"", absl::CEscape(name), "\", which ",
                                 object.type->name(), " has not", DidYouMean(name, names),
-                                " (its fields: ", absl::StrJoin(names, ", "), ")"));
+                                " (its fields: ", absl::StrJoin(names, ", "), ")"),
+                   in_quotes);
     }
     if (!object.seen.insert(field).second) {
       return Fault(absl::StrCat("found the field \"", absl::CEscape(name),
-                                "\" a second time, expected it once"));
+                                "\" a second time, expected it once"),
+                   in_quotes);
     }
     next_ = field->message_type();
     return true;
@@ -199,8 +202,10 @@ class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
     }
     return nullptr;
   }
-  bool Fault(std::string message) {
+  // `back`: bytes between the place of the fault and what was read last.
+  bool Fault(std::string message, size_t back = 0) {
     position_ = static_cast<size_t>(furthest_ - text_.data());
+    position_ -= std::min(position_, back);
     message_ = std::move(message);
     return false;
   }

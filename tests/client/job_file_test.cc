@@ -98,7 +98,7 @@ TEST(JobFileTest, EmptyFilesAreErrors) {
 TEST(JobFileTest, JsonSyntaxErrorsHaveLineAndColumn) {
   EXPECT_THAT(Error("{\"name\": \"a\",\n \"seed\": }", "f.json"), StartsWith("f.json:2:10: "));
   EXPECT_THAT(Error("{", "f"), StartsWith("f:1:2: "));
-  EXPECT_THAT(Error("{\"a\" 1}", "f"), StartsWith("f:1:6: "));
+  EXPECT_THAT(Error("{\"name\" 1}", "f"), StartsWith("f:1:9: "));
   EXPECT_THAT(Error("{'a': 1}", "f"), StartsWith("f:1:2: "));
   EXPECT_THAT(Error("{} {}", "f"), StartsWith("f:1:4: "));
   EXPECT_THAT(Error("name: 1", "f.json"), StartsWith("f.json:1:"));
@@ -107,13 +107,13 @@ TEST(JobFileTest, JsonSyntaxErrorsHaveLineAndColumn) {
 TEST(JobFileTest, JsonFieldErrorsNameTheField) {
   EXPECT_THAT(
       Error("{\n  \"epoch\": 3}", "f.json"),
-      StartsWith("f.json:2:9: found the field \"epoch\", which JobSpec has not; did you mean "
+      StartsWith("f.json:2:3: found the field \"epoch\", which JobSpec has not; did you mean "
                  "'epochs'? (its fields: name, seed, "));
   EXPECT_THAT(Error(R"({"model": {"block": [{"layer": [{"relu": {}}, {"tahn": {}}]}]}})", "f"),
-              StartsWith("f:1:52: found the field \"tahn\", which LayerSpec has not; did you mean "
+              StartsWith("f:1:48: found the field \"tahn\", which LayerSpec has not; did you mean "
                          "'tanh'?"));
   EXPECT_EQ(Error(R"({"epochs": 1, "seed": 2, "epochs": 3})", "f"),
-            "f:1:33: found the field \"epochs\" a second time, expected it once");
+            "f:1:26: found the field \"epochs\" a second time, expected it once");
   EXPECT_THAT(Error(R"({"optimizer": {"learningRate": 1, "learning_rate": 1}})", "f"),
               HasSubstr("a second time"));
   EXPECT_THAT(Error("{\"seed\": \"x\"}", "f.json"), HasSubstr("seed"));
