@@ -40,6 +40,11 @@ bool HasEmbedding(const v1::ModelSpec& model) {
                      [](const v1::LayerSpec& layer) { return layer.has_embedding(); });
 }
 
+// The field of LossSpec that is set. REQUIRES: one is.
+std::string LossName(const v1::LossSpec& loss) {
+  return v1::LossSpec::descriptor()->FindFieldByNumber(loss.kind_case())->name();
+}
+
 void CheckNormalisation(const v1::DataSpec& data, std::vector<FieldFault>* faults) {
   if (!std::isfinite(data.mean())) {
     AddFault(faults, "data.mean", "found ", data.mean(), ", expected a finite number");
@@ -70,10 +75,10 @@ void CheckIdx(const v1::JobSpec& spec, std::vector<FieldFault>* faults) {
              "found images in front of an embedding layer, expected text or tokens: an embedding "
              "takes the numbers of tokens");
   }
-  if (spec.loss().has_token_cross_entropy()) {
-    AddFault(faults, "loss",
-             "found token_cross_entropy, expected softmax_cross_entropy (data.idx has one "
-             "label for each sample)");
+  if (spec.loss().kind_case() != v1::LossSpec::KIND_NOT_SET &&
+      !spec.loss().has_softmax_cross_entropy()) {
+    AddFault(faults, "loss", "found ", LossName(spec.loss()),
+             ", expected softmax_cross_entropy (data.idx has one label for each sample)");
   }
 }
 
@@ -119,9 +124,10 @@ void CheckSequences(const v1::JobSpec& spec, const std::string& kind, const Patt
     AddFault(faults, "model.input_shape", "found [", absl::StrJoin(spec.model().input_shape(), ","),
              "], expected one dimension with ", field, ": the tokens of a sequence");
   }
-  if (spec.loss().has_softmax_cross_entropy()) {
-    AddFault(faults, "loss", "found softmax_cross_entropy, expected token_cross_entropy (", field,
-             " has one label for each token)");
+  if (spec.loss().kind_case() != v1::LossSpec::KIND_NOT_SET &&
+      !spec.loss().has_token_cross_entropy()) {
+    AddFault(faults, "loss", "found ", LossName(spec.loss()), ", expected token_cross_entropy (",
+             field, " has one label for each token)");
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr char kGood[] = R"(
   name: "job"
@@ -145,6 +146,23 @@ TEST(JobCheckTest, OutputMustFitTheLoss) {
   spec.mutable_loss()->mutable_softmax_cross_entropy();
   EXPECT_THAT(Faults(spec), HasSubstr("loss.softmax_cross_entropy: found a model output of shape "
                                       "[4,3], expected one dimension"));
+}
+
+TEST(JobCheckTest, TargetsThatAreNumbersFitOutputsOfAnyShape) {
+  v1::JobSpec spec = Spec("loss { mean_squared_error {} }");
+  // The data has classes, the loss wants numbers.
+  EXPECT_EQ(Faults(spec),
+            "loss: found mean_squared_error, expected softmax_cross_entropy (data.idx has one "
+            "label for each sample)");
+  spec.mutable_model()->mutable_input_shape()->Set(0, 1 << 30);
+  spec.mutable_model()->add_input_shape(4);
+  spec.mutable_model()->mutable_block(0)->mutable_layer(0)->mutable_linear()->set_out_features(2);
+  EXPECT_THAT(Faults(spec), Not(HasSubstr("loss.mean_squared_error")));
+  spec.mutable_model()->mutable_block(0)->mutable_layer(0)->mutable_linear()->set_out_features(3);
+  EXPECT_THAT(Faults(spec), HasSubstr("loss.mean_squared_error: found a model output of shape "
+                                      "[1073741824,3], expected at most 2147483648 elements"));
+  spec.mutable_loss()->mutable_binary_cross_entropy();
+  EXPECT_THAT(Faults(spec), HasSubstr("loss.binary_cross_entropy: found a model output"));
 }
 
 TEST(ResolveDefaultsTest, ExpandsTransformerLayers) {
