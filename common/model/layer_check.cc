@@ -23,6 +23,8 @@ namespace {
 constexpr uint64_t kMaxMultiplications = uint64_t{1} << 48;
 // Every token must be exact in binary32.
 constexpr uint64_t kMaxVocabulary = uint64_t{1} << 24;
+// Sides and channels of an image, and of a window over it.
+constexpr uint64_t kMaxSide = uint64_t{1} << 20;
 constexpr int kMaxDepth = 16;
 
 // Checks the layers of one block, one after the other.
@@ -238,16 +240,25 @@ class LayerChecker {
   }
 
   bool CheckImage(const Shape& input, const std::string& field) {
-    if (input.size() == 3) return true;
-    Fault(field, "found an input of shape ", ShapeText(input),
-          ", expected [height, width, channels]");
+    const bool good = input.size() == 3 && *std::max_element(input.begin(), input.end()) <= kMaxSide;
+    if (!good) {
+      Fault(field, "found an input of shape ", ShapeText(input),
+            ", expected [height, width, channels], each at most ", kMaxSide);
+    }
+    return good;
+  }
+
+  bool CheckStride(uint64_t stride, const std::string& field) {
+    if (stride <= kMaxSide) return true;
+    Fault(absl::StrCat(field, ".stride"), "found ", stride, ", expected at most ", kMaxSide);
     return false;
   }
 
   // Whether a window of the padded image's size or less moves over an image.
   bool CheckKernel(uint64_t kernel, uint64_t padding, uint64_t size, const std::string& field) {
-    if (kernel > 0 && kernel <= size + 2 * padding) return true;
-    Fault(field, "found ", kernel, ", expected 1 to ", size + 2 * padding,
+    const uint64_t most = std::min(size + 2 * padding, kMaxSide);
+    if (kernel > 0 && kernel <= most) return true;
+    Fault(field, "found ", kernel, ", expected 1 to ", most,
           ", the size of the image with its padding");
     return false;
   }
@@ -256,7 +267,6 @@ class LayerChecker {
   // each place of the window, each of which reads `read` channels.
   bool CheckWindowSize(const WindowSpec& window, const Shape& input, uint64_t read,
                        uint64_t out_channels, const std::string& field) {
-    // Kernels are less than 2^33, as checked.
     const uint64_t rows = (input[0] + 2 * window.padding - window.kernel_height) / window.stride + 1;
     const uint64_t cols = (input[1] + 2 * window.padding - window.kernel_width) / window.stride + 1;
     const absl::uint128 outputs = absl::uint128(rows) * cols * out_channels;
@@ -280,16 +290,18 @@ class LayerChecker {
       Fault(absl::StrCat(field, ".bias_initializer"),
             "found an initializer together with no_bias, expected only one of them");
     }
-    if (conv.out_channels() == 0 || conv.out_channels() > kMaxDimension) {
-      Fault(absl::StrCat(field, ".out_channels"), "found ", conv.out_channels(), ", expected 1 to ",
-            kMaxDimension);
-    }
-    if (!CheckImage(input, field)) return;
     const size_t before = faults_->size();
+    if (conv.out_channels() == 0 || conv.out_channels() > kMaxSide) {
+      Fault(absl::StrCat(field, ".out_channels"), "found ", conv.out_channels(), ", expected 1 to ",
+            kMaxSide);
+    }
+    if (!CheckImage(input, field) || !CheckStride(conv.stride(), field)) return;
     const WindowSpec window = WindowOf(layer, input);
     const uint64_t padding = window.padding;
-    CheckKernel(window.kernel_height, padding, input[0], absl::StrCat(field, ".kernel_height"));
-    if (conv.kernel_width() != 0 || faults_->size() == before) {
+    // A width that follows the height has its faults, too.
+    if (CheckKernel(window.kernel_height, padding, input[0],
+                    absl::StrCat(field, ".kernel_height")) ||
+        conv.kernel_width() != 0) {
       CheckKernel(window.kernel_width, padding, input[1], absl::StrCat(field, ".kernel_width"));
     }
     const uint64_t smaller = std::min(window.kernel_height, window.kernel_width);
@@ -297,17 +309,15 @@ class LayerChecker {
       Fault(absl::StrCat(field, ".padding"), "found ", padding, ", expected less than the kernel's ",
             smaller);
     }
-    if (faults_->size() != before || conv.out_channels() == 0 ||
-        conv.out_channels() > kMaxDimension) {
-      return;
+    if (faults_->size() == before) {
+      CheckWindowSize(window, input, input[2], conv.out_channels(), field);
     }
-    CheckWindowSize(window, input, input[2], conv.out_channels(), field);
   }
 
   template <typename Pool>
   void CheckPool(const v1::LayerSpec& layer, const Pool& pool, const Shape& input,
                  const std::string& field) {
-    if (!CheckImage(input, field)) return;
+    if (!CheckImage(input, field) || !CheckStride(pool.stride(), field)) return;
     const size_t before = faults_->size();
     if (pool.padding() > pool.kernel() / 2) {
       Fault(absl::StrCat(field, ".padding"), "found ", pool.padding(),
