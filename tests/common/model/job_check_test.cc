@@ -57,7 +57,8 @@ TEST(JobCheckTest, AcceptsAGoodJob) {
 }
 
 TEST(JobCheckTest, AcceptsTheExampleJobs) {
-  for (const std::string name : {"fashion_mnist_mlp", "gpt_text", "mlp_4_stages", "mlp_hybrid"}) {
+  for (const std::string name : {"fashion_mnist_cnn", "fashion_mnist_mlp", "gpt_text",
+                                 "mlp_4_stages", "mlp_hybrid", "residual_cnn"}) {
     std::ifstream file("deploy/jobs/" + name + ".textproto");
     ASSERT_TRUE(file.is_open()) << name;
     std::stringstream text;
