@@ -42,6 +42,11 @@ bool HasEmbedding(const v1::ModelSpec& model) {
                      [](const v1::LayerSpec& layer) { return layer.has_embedding(); });
 }
 
+// The field of LossSpec that is set. REQUIRES: one is.
+std::string LossName(const v1::LossSpec& loss) {
+  return v1::LossSpec::descriptor()->FindFieldByNumber(loss.kind_case())->name();
+}
+
 const char* KindName(const v1::DataSpec& data) {
   switch (data.kind_case()) {
     case v1::DataSpec::kIdx:
@@ -240,10 +245,8 @@ void CheckSequences(const v1::JobSpec& spec, const Patterns& train, const Patter
   }
   if (spec.loss().kind_case() != v1::LossSpec::KIND_NOT_SET &&
       !spec.loss().has_token_cross_entropy()) {
-    AddFault(
-        faults, "loss", "found ",
-        spec.loss().has_softmax_cross_entropy() ? "softmax_cross_entropy" : "a loss over numbers",
-        ", expected token_cross_entropy (", field, " has one label for each token)");
+    AddFault(faults, "loss", "found ", LossName(spec.loss()), ", expected token_cross_entropy (",
+             field, " has one label for each token)");
   }
 }
 

@@ -43,13 +43,17 @@ absl::Status CheckOptions(const ParameterPage::Options& options, const FloatBuff
     return absl::InvalidArgumentError("page: found 0 uses, expected at least 1");
   }
   uint64_t done = 0;
-  for (const ElementRange& range : options.decay) {
-    if (range.begin < done || range.end <= range.begin || range.end > options.element_count) {
-      return absl::InvalidArgumentError(absl::StrCat("page: found decay on [", range.begin, ",",
-                                                     range.end, "), expected sorted ranges in [",
-                                                     done, ",", options.element_count, ")"));
+  for (const ParameterRange& range : options.ranges) {
+    if (range.begin != done || range.end <= range.begin || range.end > options.element_count) {
+      return absl::InvalidArgumentError(absl::StrCat("page: found a range [", range.begin, ",",
+                                                     range.end, "), expected one that begins at ",
+                                                     done, " and ends by ", options.element_count));
     }
     done = range.end;
+  }
+  if (done != options.element_count && !options.ranges.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("page: found ranges that end at ", done,
+                                                   ", expected ", options.element_count));
   }
   return absl::OkStatus();
 }
@@ -76,12 +80,16 @@ ParameterPage::ParameterPage(Options options, const Optimizer& optimizer)
 absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optimizer& optimizer,
                                                     FloatBuffer initial) {
   RETURN_IF_ERROR(CheckOptions(options, initial));
+  if (options.ranges.empty()) options.ranges = {{0, options.element_count, 0, 0, 0}};
   ParameterPage page(std::move(options), optimizer);
   page.current_.weights = std::move(initial);
   const uint64_t count = page.options_.element_count;
   ASSIGN_OR_RETURN(page.spare_, FloatBuffer::Allocate(count));
   for (int i = 0; i < optimizer.state_count(); ++i) {
     ASSIGN_OR_RETURN(page.state_[i], FloatBuffer::Allocate(count));
+    if (optimizer.initial_state(i) != 0) {
+      std::fill_n(page.state_[i].data(), count, optimizer.initial_state(i));
+    }
   }
   return page;
 }
@@ -199,8 +207,11 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const StepSum& sum)
   elements.weights = current_.weights.data();
   for (int i = 0; i < optimizer_.state_count(); ++i) elements.state[i] = state_[i].data();
   elements.next = next.data();
-  elements.decay = &options_.decay;
-  optimizer_.Update(current_.step, elements, kernels);
+  elements.ranges = &options_.ranges;
+  StepNumbers numbers;
+  numbers.learning_rate = optimizer_.learning_rate();
+  numbers.updates = current_.step;
+  optimizer_.Update(numbers, elements, kernels);
 
   const uint64_t step = current_.step + 1;
   previous_ = std::move(current_);

@@ -55,7 +55,7 @@ absl::Status JobShard::AllocatePages(const v1::Assignment& assignment) {
     options.generation = plan.generation();
     options.shares = layout_.shares;
     options.uses = layout.uses;
-    options.decay = layout.decay;
+    options.ranges = layout.ranges;
     ASSIGN_OR_RETURN(
         ParameterPage page,
         ParameterPage::Create(std::move(options), layout_.optimizer, std::move(initial)));

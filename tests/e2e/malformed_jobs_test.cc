@@ -35,8 +35,9 @@ namespace {
 
 using Random = std::mt19937;
 
-constexpr const char* kJobs[] = {"fashion_mnist_mlp", "gpt_text",  "mlp_4_stages",
-                                 "mlp_hybrid",        "cifar_cnn", "csv_regression"};
+constexpr const char* kJobs[] = {"fashion_mnist_mlp", "gpt_text",    "mlp_4_stages",
+                                 "mlp_hybrid",        "cifar_cnn",   "csv_regression",
+                                 "fashion_mnist_cnn", "residual_cnn"};
 // Of one file, on a busy machine.
 constexpr absl::Duration kLongest = absl::Seconds(20);
 

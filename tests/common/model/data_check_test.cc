@@ -166,7 +166,7 @@ TEST(DataCheckTest, EveryKindHasItsOwnFields) {
 
 TEST(DataCheckTest, ModelAndLossGoWithTheData) {
   EXPECT_EQ(Faults(kText, "loss { mean_squared_error {} }"),
-            "loss: found a loss over numbers, expected token_cross_entropy (data.text has one "
+            "loss: found mean_squared_error, expected token_cross_entropy (data.text has one "
             "label for each token)");
   EXPECT_EQ(Faults(kImages, "loss { binary_cross_entropy {} }"), "");
   EXPECT_EQ(Faults(kText, "model { input_shape: 2 }"),
