@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,6 @@
 #include "server/runtime/coordinator.h"
 #include "tests/server/core/control_fixtures.h"
 #include "tests/testing/fake_clock.h"
-#include "tests/testing/subprocess.h"
 
 namespace sangam {
 namespace {
@@ -118,6 +119,14 @@ void Mutate(Random* random, std::string* text) {
   }
 }
 
+std::string Content(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.is_open()) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 // Whether every line begins with the path of a field of JobSpec.
 bool NamesFields(absl::string_view message) {
   for (const absl::string_view line : absl::StrSplit(message, '\n')) {
@@ -139,7 +148,7 @@ class MalformedJobsTest : public ::testing::Test {
     }
     for (const char* name : kJobs) {
       const std::string path = absl::StrCat("deploy/jobs/", name, ".textproto");
-      texts_.push_back(*testing::ReadFile(testing::Runfile(path)));
+      texts_.push_back(Content(path));
       const absl::StatusOr<v1::JobSpec> spec = ParseJobFile(texts_.back(), path);
       EXPECT_TRUE(spec.ok()) << spec.status();
       std::string json;
@@ -176,7 +185,7 @@ class MalformedJobsTest : public ::testing::Test {
     return "check";
   }
 
-  testing::FakeClock clock_;
+  FakeClock clock_;
   Coordinator coordinator_;
   std::vector<std::string> texts_;  // each job as text and as JSON
 };
