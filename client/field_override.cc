@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "client/suggestion.h"
 #include "common/base/status_macros.h"
+#include "common/base/suggestion.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/message.h"
@@ -31,6 +31,9 @@ using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+// Messages within messages of one value; as many as protobuf takes on the wire.
+constexpr int kMaxNesting = 100;
 
 // One name of a path, with its index if it has one.
 struct PathElement {
@@ -122,6 +125,7 @@ absl::Status SetFromText(absl::string_view value, const FieldDescriptor* field, 
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(kMaxNesting);
   const std::string text = absl::StrCat(field->name(), ": ", value);
   if (!parser.ParseFromString(text, parsed.get())) return BadValue(value, error.text());
   // A value such as "[1] epochs: 5 x: [2]" would set more than it names.

@@ -17,10 +17,10 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/suggestion.h"
 #include "client/wrap.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/suggestion.h"
 
 namespace sangam {
 namespace {

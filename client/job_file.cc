@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,8 +19,8 @@
 #include "absl/strings/strip.h"
 #include "client/field_override.h"
 #include "client/files.h"
-#include "client/suggestion.h"
 #include "common/base/status_macros.h"
+#include "common/base/suggestion.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -26,7 +30,14 @@
 namespace sangam {
 namespace {
 
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
 constexpr size_t kMaxJobFileBytes = size_t{16} << 20;
+// Messages within messages; as many as protobuf takes on the wire.
+constexpr int kMaxNesting = 100;
+// JSON has a list around each element of a repeated field.
+constexpr size_t kMaxJsonNesting = 2 * kMaxNesting;
 
 // "; did you mean ...? (its fields: ...)" for protobuf's complaint
 //   Message type "sangam.v1.JobSpec" has no field named "epoch".
@@ -72,6 +83,7 @@ absl::StatusOr<v1::JobSpec> ParseText(absl::string_view text, absl::string_view 
   TextErrors errors(name);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(kMaxNesting);
   v1::JobSpec spec;
   if (!parser.ParseFromString(std::string(text), &spec)) {
     return absl::InvalidArgumentError(errors.text());
@@ -79,9 +91,41 @@ absl::StatusOr<v1::JobSpec> ParseText(absl::string_view text, absl::string_view 
   return spec;
 }
 
-// Only looks for the first syntax error: protobuf's JSON parser does not tell its place.
+// Reads characters and keeps how far it got.
+class CountedText {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountedText(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
+  reference operator*() const { return *at_; }
+  CountedText& operator++() {
+    *furthest_ = ++at_;
+    return *this;
+  }
+  friend bool operator==(const CountedText& a, const CountedText& b) { return a.at_ == b.at_; }
+  friend bool operator!=(const CountedText& a, const CountedText& b) { return a.at_ != b.at_; }
+
+ private:
+  const char* at_;
+  const char** furthest_;
+};
+
+// Looks for what protobuf's JSON parser does not tell well: the place of the first syntax error, of
+// a field that there is not (with the closest one), and of one that stands twice.
 class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
  public:
+  explicit JsonSyntax(absl::string_view text)
+      : text_(text), next_(v1::JobSpec::descriptor()), furthest_(text.data()) {}
+
+  bool Check() {
+    return nlohmann::json::sax_parse(CountedText(text_.data(), &furthest_),
+                                     CountedText(text_.data() + text_.size(), &furthest_), this);
+  }
+
   bool null() override { return true; }
   bool boolean(bool /*value*/) override { return true; }
   bool number_integer(number_integer_t /*value*/) override { return true; }
@@ -89,27 +133,87 @@ class JsonSyntax : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
   bool string(string_t& /*value*/) override { return true; }
   bool binary(binary_t& /*value*/) override { return true; }
-  bool start_object(std::size_t /*elements*/) override { return true; }
-  bool key(string_t& /*value*/) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t /*elements*/) override { return true; }
-  bool end_array() override { return true; }
+  bool start_object(std::size_t /*elements*/) override {
+    const bool element = !open_.empty() && open_.back().array;
+    return Open({element ? open_.back().type : next_, false, {}});
+  }
+  bool key(string_t& name) override {
+    Object& object = open_.back();
+    next_ = nullptr;
+    // Not a message: protobuf's parser says so.
+    if (object.type == nullptr) return true;
+    const size_t in_quotes = name.size() + 1;
+    const FieldDescriptor* field = FindField(*object.type, name);
+    if (field == nullptr) {
+      const std::vector<std::string> names = FieldNames(*object.type);
+      return Fault(absl::StrCat("found the field \"", absl::CEscape(name), "\", which ",
+                                object.type->name(), " has not", DidYouMean(name, names),
+                                " (its fields: ", absl::StrJoin(names, ", "), ")"),
+                   in_quotes);
+    }
+    if (!object.seen.insert(field).second) {
+      return Fault(absl::StrCat("found the field \"", absl::CEscape(name),
+                                "\" a second time, expected it once"),
+                   in_quotes);
+    }
+    next_ = field->message_type();
+    return true;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t /*elements*/) override {
+    // An array's objects have the type of its field.
+    return Open({std::exchange(next_, nullptr), true, {}});
+  }
+  bool end_array() override { return end_object(); }
   bool parse_error(std::size_t position, const std::string& /*last_token*/,
                    const nlohmann::detail::exception& error) override {
     position_ = position;
     message_ = error.what();
+    // What the parser found and expected, without its own preamble:
+    //   [json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...
+    const size_t place = message_.find(": ");
+    if (place != std::string::npos) message_.erase(0, place + 2);
     return false;
   }
   // Bytes read up to and including the faulty one.
   size_t position() const { return position_; }
-  // What the parser found and expected, without its own preamble:
-  //   [json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...
-  std::string message() const {
-    const size_t place = message_.find(": ");
-    return place == std::string::npos ? message_ : message_.substr(place + 2);
-  }
+  const std::string& message() const { return message_; }
 
  private:
+  struct Object {
+    const Descriptor* type;
+    bool array;
+    std::set<const FieldDescriptor*> seen;
+  };
+
+  bool Open(Object object) {
+    open_.push_back(std::move(object));
+    if (open_.size() <= kMaxJsonNesting) return true;
+    return Fault(
+        absl::StrCat("found more than ", kMaxJsonNesting, " objects and lists within one another"));
+  }
+  static const FieldDescriptor* FindField(const Descriptor& type, const std::string& name) {
+    for (int f = 0; f < type.field_count(); ++f) {
+      const FieldDescriptor* field = type.field(f);
+      if (field->name() == name || field->json_name() == name) return field;
+    }
+    return nullptr;
+  }
+  // `back`: bytes between the place of the fault and what was read last.
+  bool Fault(std::string message, size_t back = 0) {
+    position_ = static_cast<size_t>(furthest_ - text_.data());
+    position_ -= std::min(position_, back);
+    message_ = std::move(message);
+    return false;
+  }
+
+  const absl::string_view text_;
+  std::vector<Object> open_;  // objects and arrays, the innermost last
+  const Descriptor* next_;    // of the value that comes next; nullptr: no message
+  const char* furthest_;
   size_t position_ = 0;
   std::string message_;
 };
@@ -125,8 +229,8 @@ std::string PlaceOf(absl::string_view text, size_t position) {
 }
 
 absl::StatusOr<v1::JobSpec> ParseJson(absl::string_view text, absl::string_view name) {
-  JsonSyntax syntax;
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &syntax)) {
+  JsonSyntax syntax(text);
+  if (!syntax.Check()) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":", PlaceOf(text, syntax.position()), ": ", syntax.message()));
   }

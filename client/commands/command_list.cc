@@ -26,8 +26,8 @@
 #include "client/commands/watch.h"
 #include "client/flags.h"
 #include "client/human_format.h"
-#include "client/suggestion.h"
 #include "common/base/status_macros.h"
+#include "common/base/suggestion.h"
 #include "common/base/version.h"
 
 namespace sangam {

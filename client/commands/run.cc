@@ -80,7 +80,8 @@ class RunCommand : public Command {
   void AddFlags(const Environment& /*environment*/, FlagSet* flags) override {
     flags->AddString({"out", "DIR", "Where the results go; required. Made if needed."}, &out_);
     flags->AddString(
-        {"data_root", "DIR", "The directory that holds the job's data files; required."},
+        {"data_root", "DIR",
+         "The directory that holds the job's data files; required but for synthetic data."},
         &cluster_.data_root);
     flags->AddOptionalCount({"workers", "N", "Workers. Default: as the job file asks."}, &workers_,
                             1, kMaxDaemons);
@@ -113,9 +114,11 @@ class RunCommand : public Command {
   absl::StatusOr<ExitCode> Run(const std::vector<std::string>& arguments,
                                const Environment& environment) override {
     if (out_.empty()) return UsageError("--out=DIR is required: where the results go");
-    RETURN_IF_ERROR(CheckDataRoot(cluster_.data_root));
     LocalRun::Options options;
     ASSIGN_OR_RETURN(options.spec, source_.Read(arguments[0]));
+    // Data that is made up comes from nowhere; the daemons want a folder all the same.
+    if (options.spec.data().has_synthetic() && cluster_.data_root.empty()) cluster_.data_root = ".";
+    RETURN_IF_ERROR(CheckDataRoot(cluster_.data_root));
     v1::ResourcesSpec& resources = *options.spec.mutable_resources();
     // What the job file asks for is bounded by the same limits; zero is left to the coordinator.
     cluster_.workers = workers_.value_or(resources.has_workers() ? resources.workers() : 1);

@@ -17,6 +17,8 @@ enum class RandomPurpose : uint32_t {
   kInitialWeights = 1,  // major: parameter index; minor: 0
   kShuffle = 2,         // major: epoch; minor: round
   kDropout = 3,         // major: step; minor: layer index << 32 | position in the batch
+  kAugmentation = 4,    // major: epoch; minor: sample
+  kSynthetic = 5,       // major: sample, output or token; minor: see common/data/synthetic.cc
 };
 
 // One application of Philox4x32-10 to a counter under a key.

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/data/augmentation.h"
 #include "common/data/batch_id.h"
 #include "common/data/dataset.h"
 #include "common/data/job_data.h"
@@ -21,19 +22,25 @@ class BatchRows {
   // May be 0.
   uint64_t size() const { return count_; }
 
-  // Writes row `row` as Dataset::Read does.
-  // REQUIRES: row < size().
+  // Writes row `row` as Dataset::Read does; training samples as the job's augmentation changes
+  // them. REQUIRES: row < size().
   absl::Status Read(uint64_t row, float* inputs, uint32_t* labels) const;
 
  private:
   friend class BatchReader;
   BatchRows(const Dataset* dataset, Sampler order, uint64_t first, uint64_t count)
       : dataset_(dataset), order_(std::move(order)), first_(first), count_(count) {}
+  void ChangeBy(const Augmentation& augmentation, uint64_t epoch) {
+    augmentation_ = &augmentation;
+    epoch_ = epoch;
+  }
 
   const Dataset* dataset_;
   Sampler order_;
   uint64_t first_;  // position within the order
   uint64_t count_;
+  const Augmentation* augmentation_ = nullptr;
+  uint64_t epoch_ = 0;
 };
 
 // Finds the samples of a job's micro-batches and test chunks. It alone decides which sample stands

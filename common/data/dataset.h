@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/model/label_kind.h"
 
 namespace sangam {
 
@@ -21,7 +22,9 @@ class Dataset {
   virtual uint64_t sample_elements() const = 0;
   // Labels of one sample: 1, or one for each position of a sequence.
   virtual uint64_t labels_per_sample() const = 0;
-  // 1 + the largest label.
+  // What the labels' words mean.
+  virtual LabelKind label_kind() const { return LabelKind::kClass; }
+  // 1 + the largest label; 0 when labels are numbers.
   virtual uint32_t num_classes() const = 0;
   // Memory that the samples occupy, in bytes.
   virtual uint64_t memory_bytes() const = 0;

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/data/image_label.h"
 #include "common/data/input_file.h"
 
 namespace sangam {
@@ -137,8 +138,12 @@ absl::StatusOr<std::unique_ptr<IdxDataset>> IdxDataset::Open(const Options& opti
   dataset->num_samples_ = images.dimensions[0];
   dataset->sample_shape_ = {images.dimensions[1], images.dimensions[2]};
   dataset->sample_elements_ = images.dimensions[1] * images.dimensions[2];
+  dataset->label_kind_ = options.rules.label_kind;
   const uint8_t* first = dataset->labels_.get();
-  dataset->num_classes_ = 1 + uint32_t{*std::max_element(first, first + dataset->num_samples_)};
+  const uint8_t* largest = std::max_element(first, first + dataset->num_samples_);
+  RETURN_IF_ERROR(CheckImageLabel(options.rules, *largest), "%s: label at offset %d",
+                  options.labels.name, 8 + (largest - first));
+  if (dataset->label_kind_ == LabelKind::kClass) dataset->num_classes_ = 1 + uint32_t{*largest};
   for (int byte = 0; byte < 256; ++byte) {
     dataset->value_of_byte_.push_back((static_cast<float>(byte) / 255.0f - options.mean) /
                                       options.stddev);
@@ -156,7 +161,7 @@ absl::Status IdxDataset::Read(uint64_t sample, float* row, uint32_t* labels) con
     const float* value = value_of_byte_.data();
     for (uint64_t e = 0; e < sample_elements_; ++e) row[e] = value[pixels[e]];
   }
-  if (labels != nullptr) *labels = labels_[sample];
+  if (labels != nullptr) *labels = ImageLabel(label_kind_, labels_[sample]);
   return absl::OkStatus();
 }
 

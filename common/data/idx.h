@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/data/dataset.h"
 #include "common/data/input_file.h"
+#include "common/data/sample_rules.h"
 
 namespace sangam {
 
@@ -27,6 +28,8 @@ class IdxDataset : public Dataset {
     NamedFile labels;
     float mean = 0;
     float stddev = 1;  // > 0
+    // What the loss makes of the labels.
+    SampleRules rules;
     // Refuses data that would need more memory.
     uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
     // When it becomes true, Open ends soon with Cancelled. May be nullptr.
@@ -35,8 +38,8 @@ class IdxDataset : public Dataset {
 
   // Reads both files. Every message names the file, the offset, what was found and expected.
   // Errors: InvalidArgument    another magic number; sizes that are 0, overflow or exceed what the
-  //                            file can hold; as many labels as images are missing; bad mean,
-  //                            stddev
+  //                            file can hold; as many labels as images are missing; a label that
+  //                            the loss cannot take; bad mean, stddev
   //         DataLoss           the file is truncated, too long or damaged
   //         ResourceExhausted  more memory is needed than allowed, or than can be had
   //         Cancelled          `cancelled` became true
@@ -47,6 +50,7 @@ class IdxDataset : public Dataset {
   const std::vector<uint64_t>& sample_shape() const override { return sample_shape_; }
   uint64_t sample_elements() const override { return sample_elements_; }
   uint64_t labels_per_sample() const override { return 1; }
+  LabelKind label_kind() const override { return label_kind_; }
   uint32_t num_classes() const override { return num_classes_; }
   uint64_t memory_bytes() const override { return num_samples_ * (sample_elements_ + 1); }
   absl::Status Read(uint64_t sample, float* row, uint32_t* labels) const override;
@@ -57,6 +61,7 @@ class IdxDataset : public Dataset {
   uint64_t num_samples_ = 0;
   std::vector<uint64_t> sample_shape_;
   uint64_t sample_elements_ = 0;
+  LabelKind label_kind_ = LabelKind::kClass;
   uint32_t num_classes_ = 0;
   std::unique_ptr<uint8_t[]> pixels_;  // num_samples_ * sample_elements_
   std::unique_ptr<uint8_t[]> labels_;  // num_samples_

@@ -3,19 +3,17 @@
 #include <cstdint>
 
 #include "common/model/layer_shapes.h"
-#include "google/protobuf/repeated_field.h"
 #include "proto/model.pb.h"
 
 namespace sangam {
 namespace {
 
-using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
-
-constexpr float kRmsNormEpsilon = 1e-5f;
+constexpr float kNormEpsilon = 1e-5f;
+constexpr float kBatchNormMomentum = 0.1f;
 constexpr float kRotaryBase = 10000;
 constexpr uint64_t kHiddenPerWidth = 4;
 
-void AddNorm(Layers* layers) { layers->Add()->mutable_rms_norm()->set_epsilon(kRmsNormEpsilon); }
+void AddNorm(Layers* layers) { layers->Add()->mutable_rms_norm()->set_epsilon(kNormEpsilon); }
 
 void AddLinear(const v1::TransformerSpec& spec, uint64_t out_features, Layers* layers) {
   v1::LinearSpec* linear = layers->Add()->mutable_linear();
@@ -45,20 +43,60 @@ void ExpandTransformer(const v1::TransformerSpec& spec, uint64_t width, Layers* 
   AddDropout(spec, wide);
 }
 
+void ResolveWindow(const WindowSpec& window, v1::LayerSpec* layer) {
+  const auto stride = static_cast<uint32_t>(window.stride);
+  if (layer->has_conv2d()) {
+    layer->mutable_conv2d()->set_kernel_width(static_cast<uint32_t>(window.kernel_width));
+    layer->mutable_conv2d()->set_stride(stride);
+  } else if (layer->has_max_pool2d()) {
+    layer->mutable_max_pool2d()->set_stride(stride);
+  } else if (layer->average_pool2d().kernel() != 0) {
+    layer->mutable_average_pool2d()->set_stride(stride);
+  }
+}
+
 void Expand(const LayerPlace& place, const Layers& layers, Shape shape, Layers* out) {
   for (const v1::LayerSpec& layer : layers) {
     switch (layer.kind_case()) {
       case v1::LayerSpec::kTransformer:
         ExpandTransformer(layer.transformer(), shape.back(), out);
         break;
-      case v1::LayerSpec::kResidual:
-        Expand(place, layer.residual().layer(), shape,
-               out->Add()->mutable_residual()->mutable_layer());
+      case v1::LayerSpec::kResidual: {
+        v1::ResidualSpec* residual = out->Add()->mutable_residual();
+        Expand(place, layer.residual().layer(), shape, residual->mutable_layer());
+        Expand(place, layer.residual().shortcut(), shape, residual->mutable_shortcut());
         break;
+      }
       case v1::LayerSpec::kRmsNorm: {
         v1::RmsNormSpec* norm = out->Add()->mutable_rms_norm();
         *norm = layer.rms_norm();
-        if (!norm->has_epsilon()) norm->set_epsilon(kRmsNormEpsilon);
+        if (!norm->has_epsilon()) norm->set_epsilon(kNormEpsilon);
+        break;
+      }
+      case v1::LayerSpec::kLayerNorm: {
+        v1::LayerNormSpec* norm = out->Add()->mutable_layer_norm();
+        *norm = layer.layer_norm();
+        if (!norm->has_epsilon()) norm->set_epsilon(kNormEpsilon);
+        break;
+      }
+      case v1::LayerSpec::kBatchNorm: {
+        v1::BatchNormSpec* norm = out->Add()->mutable_batch_norm();
+        *norm = layer.batch_norm();
+        if (!norm->has_epsilon()) norm->set_epsilon(kNormEpsilon);
+        if (!norm->has_momentum()) norm->set_momentum(kBatchNormMomentum);
+        break;
+      }
+      case v1::LayerSpec::kConv2D:
+      case v1::LayerSpec::kMaxPool2D:
+      case v1::LayerSpec::kAveragePool2D:
+        *out->Add() = layer;
+        ResolveWindow(WindowOf(layer, shape), &(*out)[out->size() - 1]);
+        break;
+      case v1::LayerSpec::kConcat: {
+        v1::ConcatSpec* concat = out->Add()->mutable_concat();
+        for (const Layers* const branch : ChainsWithin(layer)) {
+          Expand(place, *branch, shape, concat->add_branch()->mutable_layer());
+        }
         break;
       }
       case v1::LayerSpec::kCausalAttention: {
@@ -84,8 +122,11 @@ uint64_t CountAll(const Layers& layers) {
 }  // namespace
 
 uint64_t CountLayers(const v1::LayerSpec& layer) {
-  if (layer.has_residual()) return 1 + CountAll(layer.residual().layer());
-  if (!layer.has_transformer()) return 1;
+  if (!layer.has_transformer()) {
+    uint64_t count = 1;
+    for (const Layers* const chain : ChainsWithin(layer)) count += CountAll(*chain);
+    return count;
+  }
   // The width changes what the layers are, not how many they are.
   Layers layers;
   ExpandTransformer(layer.transformer(), 1, &layers);
@@ -107,9 +148,7 @@ v1::ModelSpec ExpandModel(const v1::ModelSpec& model) {
   for (int b = 0; b < model.block_size(); ++b) {
     *expanded.mutable_block(b) = ExpandBlock(model, b, shape);
     expanded.mutable_block(b)->set_name(BlockName(model, b));
-    for (const v1::LayerSpec& layer : model.block(b).layer()) {
-      shape = OutputShape({&model, b}, layer, shape);
-    }
+    shape = OutputShape({&model, b}, model.block(b).layer(), shape);
   }
   return expanded;
 }

@@ -12,6 +12,7 @@
 #include "common/model/data_check.h"
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
+#include "common/model/label_kind.h"
 #include "common/model/model_layout.h"
 #include "common/model/optimizer_check.h"
 #include "common/model/strategy_check.h"
@@ -26,6 +27,7 @@ constexpr uint32_t kMaxMicroBatches = 1 << 20;
 constexpr uint32_t kMaxShares = 4096;
 constexpr uint32_t kDefaultShares = 8;
 constexpr uint32_t kMaxDaemons = 4096;
+constexpr uint64_t kMaxTargets = uint64_t{1} << 31;  // of one sample
 constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
 
 // Collects the faults of one job.
@@ -110,13 +112,23 @@ void CheckCluster(const v1::JobSpec& spec, Checker* check) {
 
 void CheckLoss(const v1::JobSpec& spec, const v1::ModelLayout& layout, bool layout_good,
                Checker* check) {
-  const bool tokens = spec.loss().has_token_cross_entropy();
-  if (!tokens && !spec.loss().has_softmax_cross_entropy()) {
-    check->Fault("loss", "found no kind, expected softmax_cross_entropy or token_cross_entropy");
+  if (spec.loss().kind_case() == v1::LossSpec::KIND_NOT_SET) {
+    check->Fault("loss",
+                 "found no kind, expected softmax_cross_entropy, token_cross_entropy, "
+                 "mean_squared_error or binary_cross_entropy");
     return;
   }
   if (!layout_good) return;
   const v1::BlockLayout& last = layout.block(layout.block_size() - 1);
+  if (LabelKindOf(spec.loss()) == LabelKind::kNumber) {
+    if (layout.terms_per_sample() <= kMaxTargets) return;
+    check->Fault(spec.loss().has_mean_squared_error() ? "loss.mean_squared_error"
+                                                      : "loss.binary_cross_entropy",
+                 "found a model output of shape [", absl::StrJoin(last.output_shape(), ","),
+                 "], expected at most ", kMaxTargets, " elements");
+    return;
+  }
+  const bool tokens = spec.loss().has_token_cross_entropy();
   if (last.output_shape_size() == (tokens ? 2 : 1)) return;
   check->Fault(
       tokens ? "loss.token_cross_entropy" : "loss.softmax_cross_entropy",
@@ -130,7 +142,7 @@ std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
   Checker check;
   CheckName(spec, &check);
   const size_t before = check.faults()->size();
-  const v1::ModelLayout layout = BuildModelLayout(spec.model(), check.faults());
+  const v1::ModelLayout layout = BuildModelLayout(spec.model(), spec.loss(), check.faults());
   const bool layout_good = check.faults()->size() == before;
   CheckLoss(spec, layout, layout_good, &check);
   CheckData(spec, check.faults());
@@ -149,7 +161,11 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!batch->has_shares()) {
     batch->set_shares(std::min(batch->micro_batches(), kDefaultShares));
   }
-  if (spec.data().has_idx() && !spec.data().has_stddev()) spec.mutable_data()->set_stddev(1.0f);
+  const bool images = spec.data().has_idx() || spec.data().has_cifar();
+  if (images && !spec.data().has_stddev() && spec.data().channel_mean().empty() &&
+      spec.data().channel_stddev().empty()) {
+    spec.mutable_data()->set_stddev(1.0f);
+  }
   ResolveOptimizer(spec.mutable_optimizer());
   v1::ResourcesSpec* resources = spec.mutable_resources();
   if (!resources->has_workers()) resources->set_workers(1);

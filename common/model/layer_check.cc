@@ -1,5 +1,6 @@
 #include "common/model/layer_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -7,23 +8,23 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
 #include "common/model/layer_shapes.h"
-#include "google/protobuf/repeated_field.h"
 #include "proto/model.pb.h"
 
 namespace sangam {
 namespace {
 
-using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
-
 // Multiplications of one layer for one sample.
 constexpr uint64_t kMaxMultiplications = uint64_t{1} << 48;
 // Every token must be exact in binary32.
 constexpr uint64_t kMaxVocabulary = uint64_t{1} << 24;
+// Sides and channels of an image, and of a window over it.
+constexpr uint64_t kMaxSide = uint64_t{1} << 20;
 constexpr int kMaxDepth = 16;
 
 // Checks the layers of one block, one after the other.
@@ -32,11 +33,12 @@ class LayerChecker {
   LayerChecker(const LayerPlace& place, std::vector<FieldFault>* faults)
       : place_(place), faults_(faults) {}
 
+  // `field`: the path of `layers`. Returns the shape after each.
   std::vector<Shape> Walk(const Layers& layers, Shape shape, const std::string& field, int depth) {
     std::vector<Shape> shapes;
     for (int i = 0; i < layers.size(); ++i) {
       const size_t before = faults_->size();
-      Check(layers.Get(i), shape, absl::StrCat(field, ".layer[", i, "]"), depth);
+      Check(layers.Get(i), shape, absl::StrCat(field, "[", i, "]"), depth);
       if (faults_->size() == before) shape = OutputShape(place_, layers.Get(i), shape);
       if (!layers.Get(i).has_flatten()) tokens_ = false;
       shapes.push_back(shape);
@@ -64,14 +66,28 @@ class LayerChecker {
         return CheckInitializer(layer.position_embedding().initializer(),
                                 absl::StrCat(path, ".initializer"));
       }
-      case v1::LayerSpec::kRmsNorm: {
-        const v1::RmsNormSpec& norm = layer.rms_norm();
-        if (norm.has_epsilon() && (!std::isfinite(norm.epsilon()) || !(norm.epsilon() > 0))) {
-          Fault(absl::StrCat(field, ".rms_norm.epsilon"), "found ", norm.epsilon(),
-                ", expected a finite number > 0");
+      case v1::LayerSpec::kRmsNorm:
+        return CheckEpsilon(layer.rms_norm(), absl::StrCat(field, ".rms_norm"));
+      case v1::LayerSpec::kLayerNorm:
+        return CheckEpsilon(layer.layer_norm(), absl::StrCat(field, ".layer_norm"));
+      case v1::LayerSpec::kBatchNorm: {
+        const v1::BatchNormSpec& norm = layer.batch_norm();
+        const std::string path = absl::StrCat(field, ".batch_norm");
+        CheckEpsilon(norm, path);
+        if (norm.has_momentum() && !(norm.momentum() > 0 && norm.momentum() <= 1)) {
+          Fault(absl::StrCat(path, ".momentum"), "found ", norm.momentum(),
+                ", expected above 0 and at most 1");
         }
         return;
       }
+      case v1::LayerSpec::kConv2D:
+        return CheckConv2d(layer, input, absl::StrCat(field, ".conv2d"));
+      case v1::LayerSpec::kMaxPool2D:
+        return CheckPool(layer, layer.max_pool2d(), input, absl::StrCat(field, ".max_pool2d"));
+      case v1::LayerSpec::kAveragePool2D:
+        return CheckAveragePool(layer, input, absl::StrCat(field, ".average_pool2d"));
+      case v1::LayerSpec::kConcat:
+        return CheckConcat(layer.concat(), input, absl::StrCat(field, ".concat"), depth);
       case v1::LayerSpec::kCausalAttention:
         return CheckAttention(layer.causal_attention(), input,
                               absl::StrCat(field, ".causal_attention"));
@@ -90,14 +106,15 @@ class LayerChecker {
       case v1::LayerSpec::kRelu:
       case v1::LayerSpec::kGelu:
       case v1::LayerSpec::kTanh:
+      case v1::LayerSpec::kSigmoid:
         return;
       case v1::LayerSpec::KIND_NOT_SET:
-      default:
         break;
     }
     Fault(field,
-          "found an empty layer, expected linear, relu, gelu, tanh, flatten, dropout, embedding, "
-          "position_embedding, rms_norm, causal_attention, residual, transformer or tied_head");
+          "found an empty layer, expected linear, relu, gelu, tanh, sigmoid, flatten, dropout, "
+          "embedding, position_embedding, rms_norm, layer_norm, batch_norm, causal_attention, "
+          "conv2d, max_pool2d, average_pool2d, residual, concat, transformer or tied_head");
   }
 
   void CheckLinear(const v1::LinearSpec& linear, const Shape& input, const std::string& field) {
@@ -214,21 +231,188 @@ class LayerChecker {
                  absl::StrCat(field, ".hidden"));
   }
 
+  template <typename Norm>
+  void CheckEpsilon(const Norm& norm, const std::string& field) {
+    if (norm.has_epsilon() && (!std::isfinite(norm.epsilon()) || !(norm.epsilon() > 0))) {
+      Fault(absl::StrCat(field, ".epsilon"), "found ", norm.epsilon(),
+            ", expected a finite number > 0");
+    }
+  }
+
+  bool CheckImage(const Shape& input, const std::string& field) {
+    const bool good =
+        input.size() == 3 && *std::max_element(input.begin(), input.end()) <= kMaxSide;
+    if (!good) {
+      Fault(field, "found an input of shape ", ShapeText(input),
+            ", expected [height, width, channels], each at most ", kMaxSide);
+    }
+    return good;
+  }
+
+  bool CheckStride(uint64_t stride, const std::string& field) {
+    if (stride <= kMaxSide) return true;
+    Fault(absl::StrCat(field, ".stride"), "found ", stride, ", expected at most ", kMaxSide);
+    return false;
+  }
+
+  // Whether a window of the padded image's size or less moves over an image.
+  bool CheckKernel(uint64_t kernel, uint64_t padding, uint64_t size, const std::string& field) {
+    const uint64_t most = std::min(size + 2 * padding, kMaxSide);
+    if (kernel > 0 && kernel <= most) return true;
+    Fault(field, "found ", kernel, ", expected 1 to ", most,
+          ", the size of the image with its padding");
+    return false;
+  }
+
+  // Whether a window layer's multiplications and outputs are few enough, with `out_channels` for
+  // each place of the window, each of which reads `read` channels.
+  bool CheckWindowSize(const WindowSpec& window, const Shape& input, uint64_t read,
+                       uint64_t out_channels, const std::string& field) {
+    const uint64_t rows =
+        (input[0] + 2 * window.padding - window.kernel_height) / window.stride + 1;
+    const uint64_t cols = (input[1] + 2 * window.padding - window.kernel_width) / window.stride + 1;
+    const absl::uint128 outputs = absl::uint128(rows) * cols * out_channels;
+    const absl::uint128 of_window =
+        absl::uint128(window.kernel_height) * window.kernel_width * read;
+    const bool good = rows <= kMaxDimension && cols <= kMaxDimension && outputs <= kMaxElements &&
+                      of_window <= kMaxElements && of_window * out_channels <= kMaxElements &&
+                      of_window * outputs <= kMaxMultiplications;
+    if (!good) {
+      Fault(field, "found an input of shape ", ShapeText(input), " and windows of ",
+            window.kernel_height, " x ", window.kernel_width, ", expected at most ", kMaxElements,
+            " weights and outputs and at most ", kMaxMultiplications, " operations");
+    }
+    return good;
+  }
+
+  void CheckConv2d(const v1::LayerSpec& layer, const Shape& input, const std::string& field) {
+    const v1::Conv2dSpec& conv = layer.conv2d();
+    CheckInitializer(conv.weight_initializer(), absl::StrCat(field, ".weight_initializer"));
+    CheckInitializer(conv.bias_initializer(), absl::StrCat(field, ".bias_initializer"));
+    if (conv.no_bias() && conv.has_bias_initializer()) {
+      Fault(absl::StrCat(field, ".bias_initializer"),
+            "found an initializer together with no_bias, expected only one of them");
+    }
+    const size_t before = faults_->size();
+    if (conv.out_channels() == 0 || conv.out_channels() > kMaxSide) {
+      Fault(absl::StrCat(field, ".out_channels"), "found ", conv.out_channels(), ", expected 1 to ",
+            kMaxSide);
+    }
+    if (!CheckImage(input, field) || !CheckStride(conv.stride(), field)) return;
+    const WindowSpec window = WindowOf(layer, input);
+    const uint64_t padding = window.padding;
+    // A width that follows the height has its faults, too.
+    if (CheckKernel(window.kernel_height, padding, input[0],
+                    absl::StrCat(field, ".kernel_height")) ||
+        conv.kernel_width() != 0) {
+      CheckKernel(window.kernel_width, padding, input[1], absl::StrCat(field, ".kernel_width"));
+    }
+    const uint64_t smaller = std::min(window.kernel_height, window.kernel_width);
+    if (padding != 0 && padding >= smaller) {
+      Fault(absl::StrCat(field, ".padding"), "found ", padding,
+            ", expected less than the kernel's ", smaller);
+    }
+    if (faults_->size() == before) {
+      CheckWindowSize(window, input, input[2], conv.out_channels(), field);
+    }
+  }
+
+  template <typename Pool>
+  void CheckPool(const v1::LayerSpec& layer, const Pool& pool, const Shape& input,
+                 const std::string& field) {
+    if (!CheckImage(input, field) || !CheckStride(pool.stride(), field)) return;
+    const size_t before = faults_->size();
+    if (pool.padding() > pool.kernel() / 2) {
+      Fault(absl::StrCat(field, ".padding"), "found ", pool.padding(),
+            ", expected at most half of the kernel's ", pool.kernel());
+    }
+    const uint64_t smaller = std::min(input[0], input[1]);
+    CheckKernel(pool.kernel(), pool.padding(), smaller, absl::StrCat(field, ".kernel"));
+    if (faults_->size() == before) {
+      CheckWindowSize(WindowOf(layer, input), input, 1, input[2], field);
+    }
+  }
+
+  void CheckAveragePool(const v1::LayerSpec& layer, const Shape& input, const std::string& field) {
+    const v1::AveragePool2dSpec& pool = layer.average_pool2d();
+    if (pool.kernel() != 0) return CheckPool(layer, pool, input, field);
+    if (!CheckImage(input, field)) return;
+    if (pool.stride() != 0) {
+      Fault(absl::StrCat(field, ".stride"), "found ", pool.stride(),
+            ", expected none without a kernel: one window covers the whole image");
+    }
+    if (pool.padding() != 0) {
+      Fault(absl::StrCat(field, ".padding"), "found ", pool.padding(),
+            ", expected none without a kernel: one window covers the whole image");
+    }
+  }
+
+  bool CheckDepth(int depth, const std::string& field) {
+    if (depth < kMaxDepth) return true;
+    Fault(field, "found layers within ", depth, " others, expected at most ", kMaxDepth - 1);
+    return false;
+  }
+
+  // The shape behind `layers`, or that in front of them where there are none.
+  Shape WalkWithin(const Layers& layers, const Shape& input, const std::string& field,
+                   const std::string& name, int depth) {
+    const std::vector<Shape> shapes =
+        Walk(layers, input, absl::StrCat(field, ".", name), depth + 1);
+    return shapes.empty() ? input : shapes.back();
+  }
+
   void CheckResidual(const v1::ResidualSpec& residual, const Shape& input, const std::string& field,
                      int depth) {
     if (residual.layer().empty()) {
       Fault(absl::StrCat(field, ".layer"), "found 0 layers, expected at least 1");
       return;
     }
-    if (depth == kMaxDepth) {
-      Fault(field, "found a residual within ", depth, " others, expected at most ", kMaxDepth - 1);
-      return;
-    }
+    if (!CheckDepth(depth, field)) return;
     const size_t before = faults_->size();
-    const Shape output = Walk(residual.layer(), input, field, depth + 1).back();
-    if (faults_->size() == before && output != input) {
+    const Shape output = WalkWithin(residual.layer(), input, field, "layer", depth);
+    const Shape shortcut = WalkWithin(residual.shortcut(), input, field, "shortcut", depth);
+    if (faults_->size() != before || output == shortcut) return;
+    if (residual.shortcut().empty()) {
       Fault(field, "found an output of shape ", ShapeText(output),
             " within, expected that of the input, ", ShapeText(input));
+    } else {
+      Fault(absl::StrCat(field, ".shortcut"), "found an output of shape ", ShapeText(shortcut),
+            ", expected that of the layers, ", ShapeText(output));
+    }
+  }
+
+  void CheckConcat(const v1::ConcatSpec& concat, const Shape& input, const std::string& field,
+                   int depth) {
+    const int branches = concat.branch_size();
+    if (branches < 2 || branches > static_cast<int>(kMaxLayersPerBlock)) {
+      Fault(absl::StrCat(field, ".branch"), "found ", branches, " branches, expected 2 to ",
+            kMaxLayersPerBlock);
+      return;
+    }
+    if (!CheckDepth(depth, field)) return;
+    const size_t before = faults_->size();
+    std::vector<Shape> shapes;
+    for (int b = 0; b < branches; ++b) {
+      shapes.push_back(WalkWithin(concat.branch(b).layer(), input,
+                                  absl::StrCat(field, ".branch[", b, "]"), "layer", depth));
+    }
+    if (faults_->size() != before) return;
+    uint64_t width = 0;
+    for (int b = 0; b < branches; ++b) {
+      const Shape& shape = shapes[static_cast<size_t>(b)];
+      width += shape.back();
+      if (shape.size() == shapes[0].size() &&
+          std::equal(shape.begin(), shape.end() - 1, shapes[0].begin())) {
+        continue;
+      }
+      Fault(absl::StrCat(field, ".branch[", b, "]"), "found an output of shape ", ShapeText(shape),
+            ", expected that of branch[0], ", ShapeText(shapes[0]), ", but for the last dimension");
+    }
+    if (faults_->size() != before) return;
+    const uint64_t rows = Elements(shapes[0]) / shapes[0].back();
+    if (width > kMaxDimension || rows > kMaxElements / width) {
+      Fault(field, "found outputs that are ", width, " wide in all, expected at most ",
+            kMaxDimension, " and at most ", kMaxElements, " elements");
     }
   }
 
@@ -276,7 +460,6 @@ class LayerChecker {
         }
         break;
       case v1::InitializerSpec::KIND_NOT_SET:
-      default:
         break;  // The layer's default.
     }
   }
@@ -317,7 +500,7 @@ std::vector<Shape> CheckLayers(const LayerPlace& place, const Shape& shape,
          absl::StrCat("found ", layers, " layers, expected 1 to ", kMaxLayersPerBlock)});
     return {};
   }
-  return LayerChecker(place, faults).Walk(block.layer(), shape, field, 0);
+  return LayerChecker(place, faults).Walk(block.layer(), shape, absl::StrCat(field, ".layer"), 0);
 }
 
 }  // namespace sangam

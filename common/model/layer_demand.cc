@@ -69,17 +69,78 @@ LayerDemand CausalAttentionDemand(int64_t positions, int64_t width, int64_t head
   return demand;
 }
 
-LayerDemand ResidualDemand(int64_t size, std::vector<LayerDemand> inner) {
+LayerDemand LayerNormDemand(int64_t positions, int64_t width) {
   LayerDemand demand;
-  demand.output = size;
-  demand.input_gradient = size;
-  demand.inner = std::move(inner);
+  demand.output = positions * width;
+  demand.kept = 2 * positions;  // mean, inverse_deviation
+  demand.input_gradient = positions * width;
+  return demand;
+}
+
+LayerDemand BatchNormDemand(int64_t positions, int64_t width) {
+  LayerDemand demand;
+  demand.output = positions * width;
+  demand.kept = 2 * width;   // mean, variance
+  demand.delta = 2 * width;  // sums
+  demand.input_gradient = positions * width;
+  return demand;
+}
+
+LayerDemand Conv2dDemand(int64_t in, int64_t out, bool then_relu) {
+  LayerDemand demand;
+  demand.output = out;
+  demand.delta = then_relu ? out : 0;
+  demand.input_gradient = in;
+  return demand;
+}
+
+LayerDemand PoolDemand(int64_t in, int64_t out) {
+  LayerDemand demand;
+  demand.output = out;
+  demand.input_gradient = in;
+  return demand;
+}
+
+LayerDemand ChainDemand(std::vector<LayerDemand> layers) {
+  LayerDemand demand;
+  demand.inner = std::move(layers);
+  return demand;
+}
+
+LayerDemand ResidualDemand(int64_t in, int64_t out, std::vector<LayerDemand> chains) {
+  LayerDemand demand;
+  demand.output = out;
+  demand.input_gradient = in;
+  demand.inner = std::move(chains);
+  return demand;
+}
+
+LayerDemand ConcatDemand(int64_t in, int64_t out, std::vector<LayerDemand> chains) {
+  LayerDemand demand;
+  demand.output = out;
+  demand.delta = out;  // the branches' parts of the output's gradient
+  demand.input_gradient = in;
+  demand.inner = std::move(chains);
   return demand;
 }
 
 LayerDemand TiedHeadDemand(int64_t positions, int64_t width, int64_t vocabulary) {
   return LinearDemand(positions, width, vocabulary, false);
 }
+
+namespace {
+
+std::vector<LayerDemand> DemandsOfChains(const LayerNode& node) {
+  std::vector<LayerDemand> demands;
+  for (const std::vector<LayerNode>& chain : node.chains) {
+    std::vector<LayerDemand> layers;
+    for (const LayerNode& layer : chain) layers.push_back(DemandOf(layer));
+    demands.push_back(ChainDemand(std::move(layers)));
+  }
+  return demands;
+}
+
+}  // namespace
 
 LayerDemand DemandOf(const LayerNode& node) {
   const int64_t in = Size(node.input);
@@ -92,6 +153,7 @@ LayerDemand DemandOf(const LayerNode& node) {
     case v1::LayerSpec::kRelu:
     case v1::LayerSpec::kGelu:
     case v1::LayerSpec::kTanh:
+    case v1::LayerSpec::kSigmoid:
       return ActivationDemand(out);
     case v1::LayerSpec::kDropout:
       return DropoutDemand(node.spec->dropout().rate(), out);
@@ -103,17 +165,24 @@ LayerDemand DemandOf(const LayerNode& node) {
       return RmsNormDemand(positions, width);
     case v1::LayerSpec::kCausalAttention:
       return CausalAttentionDemand(positions, width, node.spec->causal_attention().heads());
-    case v1::LayerSpec::kResidual: {
-      std::vector<LayerDemand> inner;
-      for (const LayerNode& layer : node.inner) inner.push_back(DemandOf(layer));
-      return ResidualDemand(out, std::move(inner));
-    }
+    case v1::LayerSpec::kLayerNorm:
+      return LayerNormDemand(positions, width);
+    case v1::LayerSpec::kBatchNorm:
+      return BatchNormDemand(positions, width);
+    case v1::LayerSpec::kConv2D:
+      return Conv2dDemand(in, out, node.then_relu);
+    case v1::LayerSpec::kMaxPool2D:
+    case v1::LayerSpec::kAveragePool2D:
+      return PoolDemand(in, out);
+    case v1::LayerSpec::kResidual:
+      return ResidualDemand(in, out, DemandsOfChains(node));
+    case v1::LayerSpec::kConcat:
+      return ConcatDemand(in, out, DemandsOfChains(node));
     case v1::LayerSpec::kTiedHead:
       return TiedHeadDemand(positions, width, out / positions);
     case v1::LayerSpec::kFlatten:
     case v1::LayerSpec::kTransformer:
     case v1::LayerSpec::KIND_NOT_SET:
-    default:
       break;
   }
   return {};
@@ -167,9 +236,25 @@ uint64_t ForwardFlops(const LayerNode& node) {
       return 2 * in * 4 * width + 2 * in * (in / width);
     case v1::LayerSpec::kRmsNorm:
       return 4 * out;
-    case v1::LayerSpec::kResidual: {
+    case v1::LayerSpec::kBatchNorm:
+    case v1::LayerSpec::kLayerNorm:
+      return 8 * out;  // mean, variance, and what is done with them
+    case v1::LayerSpec::kConv2D: {
+      const WindowSpec window = WindowOf(*node.spec, node.input);
+      return 2 * window.kernel_height * window.kernel_width * width * out +
+             (node.then_relu ? out : 0);
+    }
+    case v1::LayerSpec::kMaxPool2D:
+    case v1::LayerSpec::kAveragePool2D: {
+      const WindowSpec window = WindowOf(*node.spec, node.input);
+      return window.kernel_height * window.kernel_width * out;
+    }
+    case v1::LayerSpec::kResidual:
+    case v1::LayerSpec::kConcat: {
       uint64_t flops = out;
-      for (const LayerNode& layer : node.inner) flops += ForwardFlops(layer);
+      for (const std::vector<LayerNode>& chain : node.chains) {
+        for (const LayerNode& layer : chain) flops += ForwardFlops(layer);
+      }
       return flops;
     }
     case v1::LayerSpec::kFlatten:

@@ -17,7 +17,7 @@ struct LayerDemand {
   // While a pass goes back.
   int64_t delta = 0;
   int64_t input_gradient = 0;
-  // Of the layers within this one.
+  // Of the layers within this one, or of the chains of layers.
   std::vector<LayerDemand> inner;
 };
 
@@ -30,7 +30,18 @@ LayerDemand RmsNormDemand(int64_t positions, int64_t width);
 // inner: projection to queries, keys and values; what is between; projection of the heads, whose
 // output is the layer's.
 LayerDemand CausalAttentionDemand(int64_t positions, int64_t width, int64_t heads);
-LayerDemand ResidualDemand(int64_t size, std::vector<LayerDemand> inner);
+LayerDemand LayerNormDemand(int64_t positions, int64_t width);
+// Its statistics are of a whole micro-batch, which may have a single sample: counted for each.
+LayerDemand BatchNormDemand(int64_t positions, int64_t width);
+// in, out: elements of an image.
+LayerDemand Conv2dDemand(int64_t in, int64_t out, bool then_relu);
+LayerDemand PoolDemand(int64_t in, int64_t out);
+// Layers within a layer that are computed one after the other; nothing of its own.
+LayerDemand ChainDemand(std::vector<LayerDemand> layers);
+// chains: of the layers, and of the shortcut's.
+LayerDemand ResidualDemand(int64_t in, int64_t out, std::vector<LayerDemand> chains);
+// chains: of the branches.
+LayerDemand ConcatDemand(int64_t in, int64_t out, std::vector<LayerDemand> chains);
 LayerDemand TiedHeadDemand(int64_t positions, int64_t width, int64_t vocabulary);
 
 LayerDemand DemandOf(const LayerNode& node);

@@ -1,5 +1,6 @@
 #include "common/model/layer_nodes.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -7,13 +8,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/layer_shapes.h"
-#include "google/protobuf/repeated_field.h"
 #include "proto/model.pb.h"
 
 namespace sangam {
 namespace {
 
-using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
+// What the layers of chain `c` within a layer are called by, in front of their index.
+std::string ChainName(const LayerNode& node, size_t c) {
+  if (node.spec->has_concat()) return absl::StrCat(node.name, ".", c);
+  return c == 0 ? node.name : absl::StrCat(node.name, ".s");
+}
 
 std::vector<LayerNode> Nodes(const LayerPlace& place, const Layers& layers,
                              const std::string& prefix, Shape shape, uint32_t* next_number) {
@@ -26,10 +30,12 @@ std::vector<LayerNode> Nodes(const LayerPlace& place, const Layers& layers,
     node.input = shape;
     node.output = OutputShape(place, *node.spec, shape);
     shape = node.output;
-    if (node.spec->has_residual()) {
-      node.inner = Nodes(place, node.spec->residual().layer(), node.name, node.input, next_number);
+    const std::vector<const Layers*> chains = ChainsWithin(*node.spec);
+    for (size_t c = 0; c < chains.size(); ++c) {
+      node.chains.push_back(Nodes(place, *chains[c], ChainName(node, c), node.input, next_number));
     }
-    if (node.spec->has_linear() && i + 1 < layers.size() && layers.Get(i + 1).has_relu()) {
+    const bool multiplies = node.spec->has_linear() || node.spec->has_conv2d();
+    if (multiplies && i + 1 < layers.size() && layers.Get(i + 1).has_relu()) {
       node.then_relu = true;
       ++*next_number;
       ++i;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -48,6 +49,7 @@ struct Parameter {
   uint64_t fan_in = 1;
   bool decay = false;
   v1::InitializerSpec initializer;
+  float average_rate = 0;
 };
 
 // Appends parameters to one segment.
@@ -66,7 +68,14 @@ class SegmentWriter {
     layout->set_fan_in(parameter.fan_in);
     layout->set_parameter_index((*next_parameter_)++);
     layout->set_decay(parameter.decay);
+    layout->set_average_rate(parameter.average_rate);
     segment_->set_element_count(segment_->element_count() + layout->element_count());
+  }
+
+  // "<prefix>.gain" [width], 1 at first, and "<prefix>.bias" [width], 0 at first.
+  void AddGainAndBias(const std::string& prefix, uint64_t width) {
+    Add({absl::StrCat(prefix, ".gain"), {width}, 1, false, Constant(1)});
+    Add({absl::StrCat(prefix, ".bias"), {width}, 1, false, Constant(0)});
   }
 
   // "<prefix>.weight" [out, in] and "<prefix>.bias" [out].
@@ -120,10 +129,51 @@ void AddParameters(const LayerNode& node, uint32_t* next_parameter, v1::SegmentL
                            attention.weight_initializer(), bias);
       return;
     }
-    case v1::LayerSpec::kResidual:
-      for (const LayerNode& inner : node.inner) AddParameters(inner, next_parameter, segment);
+    case v1::LayerSpec::kConv2D: {
+      const v1::Conv2dSpec& conv = node.spec->conv2d();
+      const WindowSpec window = WindowOf(*node.spec, node.input);
+      const uint64_t fan_in = window.kernel_height * window.kernel_width * width;
+      writer.Add({absl::StrCat(node.name, ".weight"),
+                  {conv.out_channels(), window.kernel_height, window.kernel_width, width},
+                  fan_in,
+                  true,
+                  Choose(conv.weight_initializer(), ByFanIn())});
+      if (conv.no_bias()) return;
+      writer.Add({absl::StrCat(node.name, ".bias"),
+                  {conv.out_channels()},
+                  fan_in,
+                  false,
+                  Choose(conv.bias_initializer(), ByFanIn())});
       return;
-    default:
+    }
+    case v1::LayerSpec::kLayerNorm:
+      writer.AddGainAndBias(node.name, width);
+      return;
+    case v1::LayerSpec::kBatchNorm: {
+      const float rate = node.spec->batch_norm().momentum();
+      writer.AddGainAndBias(node.name, width);
+      writer.Add({absl::StrCat(node.name, ".running_mean"), {width}, 1, false, Constant(0), rate});
+      writer.Add(
+          {absl::StrCat(node.name, ".running_variance"), {width}, 1, false, Constant(1), rate});
+      return;
+    }
+    case v1::LayerSpec::kResidual:
+    case v1::LayerSpec::kConcat:
+      for (const std::vector<LayerNode>& chain : node.chains) {
+        for (const LayerNode& inner : chain) AddParameters(inner, next_parameter, segment);
+      }
+      return;
+    case v1::LayerSpec::kRelu:
+    case v1::LayerSpec::kGelu:
+    case v1::LayerSpec::kTanh:
+    case v1::LayerSpec::kSigmoid:
+    case v1::LayerSpec::kFlatten:
+    case v1::LayerSpec::kDropout:
+    case v1::LayerSpec::kMaxPool2D:
+    case v1::LayerSpec::kAveragePool2D:
+    case v1::LayerSpec::kTiedHead:
+    case v1::LayerSpec::kTransformer:
+    case v1::LayerSpec::KIND_NOT_SET:
       return;
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "google/protobuf/repeated_ptr_field.h"
 #include "proto/model.pb.h"
 
 namespace sangam {
@@ -25,6 +26,23 @@ std::string BlockName(const v1::ModelSpec& model, int index);
 // First of the first `blocks` blocks that is called `name`.
 std::optional<int> FindBlock(const v1::ModelSpec& model, int blocks, const std::string& name);
 
+using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
+
+// The chains of layers within a layer: of a residual its layers and its shortcut's (maybe none), of a
+// concat its branches'. They live as long as `layer`.
+std::vector<const Layers*> ChainsWithin(const v1::LayerSpec& layer);
+
+// How far a window reaches and how it moves, its defaults resolved. As large as the image where
+// the layer says so.
+struct WindowSpec {
+  uint64_t kernel_height = 0;
+  uint64_t kernel_width = 0;
+  uint64_t stride = 1;
+  uint64_t padding = 0;
+};
+// Of a conv2d, max_pool2d or average_pool2d over an image of shape `input`.
+WindowSpec WindowOf(const v1::LayerSpec& layer, const Shape& input);
+
 // Index of the block's first layer that is an embedding.
 std::optional<int> FindEmbedding(const v1::BlockSpec& block);
 
@@ -37,6 +55,8 @@ struct LayerPlace {
 // Shape after `layer`.
 // REQUIRES: CheckLayers finds no fault.
 Shape OutputShape(const LayerPlace& place, const v1::LayerSpec& layer, const Shape& input);
+// Shape after all of `layers`.
+Shape OutputShape(const LayerPlace& place, const Layers& layers, Shape input);
 
 }  // namespace sangam
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
+#include "common/model/label_kind.h"
 #include "common/model/layer_check.h"
 #include "common/model/layer_demand.h"
 #include "common/model/layer_nodes.h"
@@ -104,13 +105,13 @@ std::vector<Shape> CheckBlocks(const v1::ModelSpec& model, std::vector<FieldFaul
 }
 
 // The embedding table that a layer of the block uses, by the name of its block; empty: none.
-template <typename Layers>
 std::string TableOf(const Layers& layers) {
   for (const v1::LayerSpec& layer : layers) {
     if (layer.has_tied_head()) return layer.tied_head().block();
-    if (!layer.has_residual()) continue;
-    std::string within = TableOf(layer.residual().layer());
-    if (!within.empty()) return within;
+    for (const Layers* const chain : ChainsWithin(layer)) {
+      std::string within = TableOf(*chain);
+      if (!within.empty()) return within;
+    }
   }
   return {};
 }
@@ -171,6 +172,12 @@ class LayoutWriter {
   uint32_t next_parameter_ = 0;
 };
 
+// With numbers as targets each output is a term; else each label.
+uint64_t TermsPerSample(const v1::LossSpec& loss, const Shape& output) {
+  if (LabelKindOf(loss) == LabelKind::kNumber) return Elements(output);
+  return output.size() == 1 ? 1 : output[0];
+}
+
 void CheckSums(const v1::ModelLayout& layout, std::vector<FieldFault>* faults) {
   uint64_t flops = 0;
   for (const v1::BlockLayout& block : layout.block()) {
@@ -208,7 +215,8 @@ std::string DeterministicBytes(const google::protobuf::MessageLite& message) {
 
 }  // namespace
 
-v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFault>* faults) {
+v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, const v1::LossSpec& loss,
+                                 std::vector<FieldFault>* faults) {
   v1::ModelLayout layout;
   const bool shape_known = CheckShape({model.input_shape().begin(), model.input_shape().end()},
                                       "model.input_shape", faults);
@@ -236,14 +244,15 @@ v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFa
   for (int b = 0; b < model.block_size(); ++b) {
     writer.Add(b, inputs[static_cast<size_t>(b)], inputs[static_cast<size_t>(b) + 1]);
   }
-  layout.set_terms_per_sample(inputs.back().size() == 1 ? 1 : inputs.back()[0]);
+  layout.set_terms_per_sample(TermsPerSample(loss, inputs.back()));
   CheckSums(layout, faults);
   return layout;
 }
 
-absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model) {
+absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model,
+                                                 const v1::LossSpec& loss) {
   std::vector<FieldFault> faults;
-  v1::ModelLayout layout = BuildModelLayout(model, &faults);
+  v1::ModelLayout layout = BuildModelLayout(model, loss, &faults);
   if (!faults.empty()) return ToStatus(faults);
   return layout;
 }

@@ -11,15 +11,18 @@
 
 namespace sangam {
 
-// Derives shapes, segments and costs from what the user said. Deterministic; the same whether the
+// Derives shapes, segments and costs from what the user said; of the loss depends only how many terms
+// a sample has. Deterministic; the same whether the
 // model's transformer layers have been expanded (ExpandModel) or not.
 // Errors: InvalidArgument  layers that do not fit; one line for each fault, with its field path
 //                          below `model`
-absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model);
+absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model,
+                                                 const v1::LossSpec& loss = v1::LossSpec());
 
 // As BuildModelLayout; faults are appended instead, with paths that begin with "model". The layout
 // is good for nothing then.
-v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, std::vector<FieldFault>* faults);
+v1::ModelLayout BuildModelLayout(const v1::ModelSpec& model, const v1::LossSpec& loss,
+                                 std::vector<FieldFault>* faults);
 
 // Fingerprint of everything that both ends of a data stream must agree on: layout, cut and
 // optimizer of a job whose defaults are resolved.

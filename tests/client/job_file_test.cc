@@ -53,7 +53,8 @@ TEST(JobFileTest, UnknownFieldsNamePlaceAndClosestField) {
       Error("name: \"a\"\nepoch: 3\n", "job.textproto"),
       "job.textproto:2:6: Message type \"sangam.v1.JobSpec\" has no field named \"epoch\"; did "
       "you mean 'epochs'? (its fields: name, seed, model, loss, data, optimizer, batch, "
-      "epochs, steps, evaluation, resources, strategy, consistency, pipeline)");
+      "epochs, steps, evaluation, resources, strategy, consistency, pipeline, priority, "
+      "checkpoint, resume_from, on_nonfinite, loss_alert, precision)");
   EXPECT_THAT(Error("loss { softmax_cross_entropy { x: 1 } }", "f"),
               AllOf(StartsWith("f:1:"), HasSubstr("; it has no fields")));
 }
@@ -73,6 +74,15 @@ TEST(JobFileTest, TextErrorsHaveLineAndColumn) {
 }
 
 TEST(JobFileTest, DeepNestingIsAnErrorAndNoCrash) {
+  std::string layers;
+  std::string objects;
+  for (int i = 0; i < 20'000; ++i) {
+    layers += "residual { layer {";
+    objects += "{\"residual\": {\"layer\": [";
+  }
+  EXPECT_THAT(Error("model { block { layer {" + layers, "f"), StartsWith("f:1:"));
+  EXPECT_THAT(Error("{\"model\": {\"block\": [{\"layer\": [" + objects, "f"),
+              HasSubstr("found more than 200 objects and lists within one another"));
   std::string text;
   for (int i = 0; i < 100'000; ++i) text += "model {";
   EXPECT_THAT(Error(text, "f"), StartsWith("f:1:"));
@@ -88,14 +98,24 @@ TEST(JobFileTest, EmptyFilesAreErrors) {
 TEST(JobFileTest, JsonSyntaxErrorsHaveLineAndColumn) {
   EXPECT_THAT(Error("{\"name\": \"a\",\n \"seed\": }", "f.json"), StartsWith("f.json:2:10: "));
   EXPECT_THAT(Error("{", "f"), StartsWith("f:1:2: "));
-  EXPECT_THAT(Error("{\"a\" 1}", "f"), StartsWith("f:1:6: "));
+  EXPECT_THAT(Error("{\"name\" 1}", "f"), StartsWith("f:1:9: "));
   EXPECT_THAT(Error("{'a': 1}", "f"), StartsWith("f:1:2: "));
   EXPECT_THAT(Error("{} {}", "f"), StartsWith("f:1:4: "));
   EXPECT_THAT(Error("name: 1", "f.json"), StartsWith("f.json:1:"));
 }
 
 TEST(JobFileTest, JsonFieldErrorsNameTheField) {
-  EXPECT_THAT(Error("{\"epoch\": 3}", "f.json"), AllOf(StartsWith("f.json: "), HasSubstr("epoch")));
+  EXPECT_THAT(
+      Error("{\n  \"epoch\": 3}", "f.json"),
+      StartsWith("f.json:2:3: found the field \"epoch\", which JobSpec has not; did you mean "
+                 "'epochs'? (its fields: name, seed, "));
+  EXPECT_THAT(Error(R"({"model": {"block": [{"layer": [{"relu": {}}, {"tahn": {}}]}]}})", "f"),
+              StartsWith("f:1:48: found the field \"tahn\", which LayerSpec has not; did you mean "
+                         "'tanh'?"));
+  EXPECT_EQ(Error(R"({"epochs": 1, "seed": 2, "epochs": 3})", "f"),
+            "f:1:26: found the field \"epochs\" a second time, expected it once");
+  EXPECT_THAT(Error(R"({"optimizer": {"learningRate": 1, "learning_rate": 1}})", "f"),
+              HasSubstr("a second time"));
   EXPECT_THAT(Error("{\"seed\": \"x\"}", "f.json"), HasSubstr("seed"));
   EXPECT_THAT(Error("{\"model\": 3}", "f.json"), HasSubstr("model"));
   EXPECT_THAT(Error("[1]", "f.json"), StartsWith("f.json: "));

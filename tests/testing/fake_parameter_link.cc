@@ -167,6 +167,21 @@ absl::StatusOr<FakeParameterServer::Gradient> FakeParameterServer::AddRight::ope
   return left;
 }
 
+namespace {
+
+// ParameterLayout.average_rate of each element of the range.
+std::vector<float> AverageRates(const v1::SegmentLayout& segment, const PageRange& range) {
+  std::vector<float> rates(segment.element_count(), 0.0f);
+  for (const v1::ParameterLayout& parameter : segment.parameter()) {
+    std::fill_n(rates.begin() + static_cast<ptrdiff_t>(parameter.offset()),
+                parameter.element_count(), parameter.average_rate());
+  }
+  const auto first = rates.begin() + static_cast<ptrdiff_t>(range.first_element);
+  return {first, first + static_cast<ptrdiff_t>(range.element_count)};
+}
+
+}  // namespace
+
 FakeParameterServer::FakeParameterServer(const v1::JobSpec& spec, const v1::Plan& plan)
     : spec_(spec), plan_(plan) {
   const auto map = PageMap::Create(plan);
@@ -180,6 +195,7 @@ FakeParameterServer::FakeParameterServer(const v1::JobSpec& spec, const v1::Plan
       page.weights.resize(range.element_count);
       FillInitialWeights(plan.layout().segment(static_cast<int>(s)), spec.seed(),
                          range.first_element, range.element_count, page.weights.data());
+      page.average_rates = AverageRates(plan.layout().segment(static_cast<int>(s)), range);
       const int uses = std::max(1, plan.layout().segment(static_cast<int>(s)).use_size());
       for (int use = 0; use < uses; ++use) page.trees.emplace_back(plan.shares(), AddRight());
       pages_.back().push_back(std::move(page));
@@ -296,8 +312,14 @@ absl::Status FakeParameterServer::UpdateIfComplete(Page* page) {
     for (size_t e = 0; e < total.sum.size(); ++e) total.sum[e] += other.sum[e];
   }
   for (size_t e = 0; e < page->weights.size(); ++e) {
-    page->weights[e] -=
-        spec_.optimizer().learning_rate() * (total.sum[e] / static_cast<float>(total.samples));
+    const float mean = total.sum[e] / static_cast<float>(total.samples);
+    const float rate = page->average_rates[e];
+    float& weight = page->weights[e];
+    if (rate == 0) {
+      weight -= spec_.optimizer().learning_rate() * mean;
+    } else {
+      weight = (1 - rate) * weight + rate * mean;
+    }
   }
   ++page->step;
   for (FakeParameterLink* link : links_) Send(*page, link);

@@ -23,8 +23,36 @@ constexpr int kClasses = 5;
 constexpr int kSide = 6;
 constexpr uint64_t kPageElements = 100;
 
+std::string CnnBlocks(const std::string& dropout) {
+  const auto block = [](const std::string& name, const std::string& layers) {
+    return absl::StrCat("  block { name: \"", name, "\" ", layers, " }\n");
+  };
+  return absl::StrCat(
+      block("stem",
+            "layer { conv2d { out_channels: 4 kernel_height: 3 padding: 1 } } layer { relu {} }"),
+      block("norm", "layer { batch_norm {} }" + dropout),
+      block("halve",
+            "layer { residual { layer { conv2d { out_channels: 5 kernel_height: 3 stride: 2 "
+            "padding: 1 no_bias: true } } layer { batch_norm { momentum: 0.3 } } "
+            "shortcut { conv2d { out_channels: 5 kernel_height: 1 stride: 2 } } "
+            "shortcut { batch_norm {} } } } layer { relu {} } recompute: true"),
+      block("bend", "layer { sigmoid {} }"),
+      block("branches",
+            "layer { concat { branch { layer { conv2d { out_channels: 2 kernel_height: 3 "
+            "padding: 1 } } layer { batch_norm {} } } branch { layer { max_pool2d { kernel: 3 "
+            "stride: 1 padding: 1 } } } branch {} } }" + dropout),
+      block("layer_norm", "layer { layer_norm {} } layer { gelu {} }"),
+      block("skip", "layer { conv2d { out_channels: 12 kernel_height: 1 } } "
+                    "add_output_of: \"branches\""),
+      block("mean", "layer { average_pool2d {} } layer { flatten {} }"),
+      block("hidden", "layer { linear { out_features: 8 } } layer { batch_norm {} } "
+                      "layer { relu {} }"),
+      block("out", "layer { linear { out_features: 5 } }"));
+}
+
 std::string Blocks(const WorkerJob& job) {
   const std::string dropout = absl::StrCat(" layer { dropout { rate: ", job.dropout, " } }");
+  if (job.cnn) return CnnBlocks(dropout);
   const std::string flat = "  block { name: \"flat\" layer { flatten {} } }\n";
   const std::string out = "  block { name: \"out\" layer { linear { out_features: 5 } } }\n";
   if (!job.deep) {
@@ -45,7 +73,8 @@ std::string Blocks(const WorkerJob& job) {
 
 std::string JobText(const WorkerJob& job) {
   return absl::StrCat(
-      "name: \"small\" seed: 11\n", "model {\n  input_shape: [1, 6, 6]\n", Blocks(job), "}\n",
+      "name: \"small\" seed: 11\n", "model {\n  input_shape: ",
+      job.cnn ? "[6, 6, 1]" : "[1, 6, 6]", "\n", Blocks(job), "}\n",
       "loss { softmax_cross_entropy {} }\n",
       "data { idx { train_images: \"train-images\" train_labels: \"train-labels\" ",
       "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.4 stddev: 0.3 }\n",

@@ -2,68 +2,18 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <memory>
-#include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "worker/backend/checks.h"
 #include "worker/backend/views.h"
 
 namespace sangam {
 namespace {
-
-std::string ShapeText(ConstMatrix matrix) {
-  return absl::StrCat("[", matrix.rows, ", ", matrix.cols, "]");
-}
-
-absl::Status CheckView(absl::string_view operation, absl::string_view name, ConstMatrix matrix) {
-  if (matrix.rows < 0 || matrix.cols < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(operation, ": ", name, " is ", ShapeText(matrix),
-                                                   ", expected sizes of at least 0"));
-  }
-  if (matrix.data == nullptr && matrix.size() > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(operation, ": ", name, " ", ShapeText(matrix), " has no memory"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckShape(absl::string_view operation, absl::string_view name, ConstMatrix matrix,
-                        int64_t rows, int64_t cols) {
-  if (matrix.rows != rows || matrix.cols != cols) {
-    return absl::InvalidArgumentError(absl::StrCat(operation, ": ", name, " is ", ShapeText(matrix),
-                                                   ", expected [", rows, ", ", cols, "]"));
-  }
-  return CheckView(operation, name, matrix);
-}
-
-bool Overlap(ConstMatrix x, ConstMatrix y) {
-  if (x.size() == 0 || y.size() == 0) return false;
-  // The order of unrelated pointers is defined by std::less alone.
-  const std::less<> before;
-  return before(x.data, y.data + y.size()) && before(y.data, x.data + x.size());
-}
-
-absl::Status CheckApart(absl::string_view operation, absl::string_view name, ConstMatrix in,
-                        Matrix out) {
-  if (!Overlap(in, out)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(operation, ": ", name, " overlaps the matrix that is written"));
-}
-
-// An input of an elementwise operation that writes `out`: a valid view of the same shape, apart
-// from `out` or the very same matrix.
-absl::Status CheckElementwise(absl::string_view operation, absl::string_view name, ConstMatrix in,
-                              Matrix out) {
-  RETURN_IF_ERROR(CheckShape(operation, name, in, out.rows, out.cols));
-  return in.data == out.data ? absl::OkStatus() : CheckApart(operation, name, in, out);
-}
 
 absl::Status CheckGemm(const GemmArguments& arguments) {
   const ConstMatrix& a = arguments.a;
@@ -88,14 +38,6 @@ absl::Status CheckGemm(const GemmArguments& arguments) {
   }
   RETURN_IF_ERROR(CheckShape("gemm", "bias", arguments.bias, 1, n));
   return CheckApart("gemm", "bias", arguments.bias, arguments.c);
-}
-
-// An output apart from every input.
-absl::Status CheckApartFromAll(absl::string_view operation,
-                               std::initializer_list<std::pair<absl::string_view, ConstMatrix>> ins,
-                               Matrix out) {
-  for (const auto& [name, in] : ins) RETURN_IF_ERROR(CheckApart(operation, name, in, out));
-  return absl::OkStatus();
 }
 
 // `many` is so many times `few`, one after the other.
@@ -148,10 +90,24 @@ absl::Status CheckSequences(absl::string_view operation, absl::string_view name,
   return absl::OkStatus();
 }
 
-absl::Status CheckHostPointer(absl::string_view operation, const void* host, ConstMatrix matrix) {
-  if (host != nullptr || matrix.size() == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(operation, ": no host memory for ", ShapeText(matrix)));
+// A part of a matrix' columns.
+absl::Status CheckColumns(absl::string_view operation, absl::string_view name, ConstMatrix matrix,
+                          int64_t first, int64_t columns) {
+  if (first >= 0 && columns >= 0 && first <= matrix.cols && columns <= matrix.cols - first) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(operation, ": ", name, " is ", ShapeText(matrix),
+                                                 ", expected ", columns, " columns from column ",
+                                                 first));
+}
+
+// What a loss is taken of, and its gradient where one is wanted.
+absl::Status CheckLoss(absl::string_view operation, absl::string_view name, ConstMatrix outputs,
+                       const Matrix* gradient) {
+  RETURN_IF_ERROR(CheckView(operation, name, outputs));
+  if (gradient == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckShape(operation, "gradient", *gradient, outputs.rows, outputs.cols));
+  return CheckElementwise(operation, name, outputs, *gradient);
 }
 
 }  // namespace
@@ -294,10 +250,7 @@ absl::Status Backend::RmsNorm(ConstMatrix in, ConstMatrix gain, float epsilon, M
   RETURN_IF_ERROR(CheckApartFromAll(kOperation, {{"in", in}, {"gain", gain}}, out));
   RETURN_IF_ERROR(
       CheckApartFromAll(kOperation, {{"in", in}, {"gain", gain}, {"out", out}}, inverse_rms));
-  if (!(epsilon >= 0 && std::isfinite(epsilon))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kOperation, ": epsilon is ", epsilon, ", expected a number of at least 0"));
-  }
+  RETURN_IF_ERROR(CheckEpsilon(kOperation, epsilon));
   return out.size() == 0 ? absl::OkStatus() : DoRmsNorm(in, gain, epsilon, out, inverse_rms);
 }
 
@@ -377,15 +330,55 @@ absl::Status Backend::CausalAttentionBackward(const AttentionShape& shape, Const
   return DoCausalAttentionBackward(shape, qkv, out, log_sum, output_gradient, qkv_gradient);
 }
 
+absl::Status Backend::AddScaled(float scale, ConstMatrix in, bool accumulate, Matrix out) {
+  RETURN_IF_ERROR(CheckView("add scaled", "out", out));
+  RETURN_IF_ERROR(CheckElementwise("add scaled", "in", in, out));
+  return out.size() == 0 ? absl::OkStatus() : DoAddScaled(scale, in, accumulate, out);
+}
+
+absl::Status Backend::CopyColumns(ConstMatrix in, int64_t in_column, int64_t columns, Matrix out,
+                                  int64_t out_column) {
+  constexpr absl::string_view kOperation = "copy columns";
+  RETURN_IF_ERROR(CheckView(kOperation, "in", in));
+  RETURN_IF_ERROR(CheckView(kOperation, "out", out));
+  RETURN_IF_ERROR(CheckColumns(kOperation, "in", in, in_column, columns));
+  RETURN_IF_ERROR(CheckColumns(kOperation, "out", out, out_column, columns));
+  RETURN_IF_ERROR(CheckShape(kOperation, "in", in, out.rows, in.cols));
+  RETURN_IF_ERROR(CheckApart(kOperation, "in", in, out));
+  if (out.rows == 0 || columns == 0) return absl::OkStatus();
+  return DoCopyColumns(in, in_column, columns, out, out_column);
+}
+
+absl::StatusOr<double> Backend::SquaredError(ConstMatrix outputs, const float* targets,
+                                             Matrix* gradient) {
+  constexpr absl::string_view kOperation = "squared error";
+  RETURN_IF_ERROR(CheckLoss(kOperation, "outputs", outputs, gradient));
+  if (outputs.size() == 0) return 0.0;
+  RETURN_IF_ERROR(CheckHostPointer(kOperation, targets, outputs));
+  return DoSquaredError(outputs, targets, gradient);
+}
+
+absl::StatusOr<ClassificationSums> Backend::BinaryCrossEntropy(ConstMatrix outputs,
+                                                               const float* targets,
+                                                               Matrix* gradient) {
+  constexpr absl::string_view kOperation = "binary cross-entropy";
+  RETURN_IF_ERROR(CheckLoss(kOperation, "outputs", outputs, gradient));
+  if (outputs.size() == 0) return ClassificationSums();
+  RETURN_IF_ERROR(CheckHostPointer(kOperation, targets, outputs));
+  for (int64_t i = 0; i < outputs.size(); ++i) {
+    if (targets[i] >= 0 && targets[i] <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        kOperation, ": target of row ", i / outputs.cols, ", column ", i % outputs.cols, " is ",
+        targets[i], ", expected a number between 0 and 1"));
+  }
+  return DoBinaryCrossEntropy(outputs, targets, gradient);
+}
+
 absl::StatusOr<ClassificationSums> Backend::SoftmaxCrossEntropy(ConstMatrix logits,
                                                                 const uint32_t* labels,
                                                                 Matrix* gradient) {
   constexpr absl::string_view kOperation = "softmax cross-entropy";
-  RETURN_IF_ERROR(CheckView(kOperation, "logits", logits));
-  if (gradient != nullptr) {
-    RETURN_IF_ERROR(CheckShape(kOperation, "gradient", *gradient, logits.rows, logits.cols));
-    RETURN_IF_ERROR(CheckElementwise(kOperation, "logits", logits, *gradient));
-  }
+  RETURN_IF_ERROR(CheckLoss(kOperation, "logits", logits, gradient));
   if (logits.rows == 0) return ClassificationSums();
   if (labels == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(kOperation, ": there are no labels"));

@@ -160,8 +160,8 @@ class Backend {
   // out = f(in), elementwise.
   absl::Status Activate(Activation activation, ConstMatrix in, Matrix out);
 
-  // input_gradient = output_gradient * f'(.). `kept` is what Activate returned for relu and tanh,
-  // and what it was given for gelu. NaN goes through.
+  // input_gradient = output_gradient * f'(.). `kept` is what Activate returned for relu, tanh
+  // and sigmoid, and what it was given for gelu. NaN goes through.
   absl::Status ActivateBackward(Activation activation, ConstMatrix kept,
                                 ConstMatrix output_gradient, Matrix input_gradient);
 
@@ -256,7 +256,8 @@ class Backend {
   // mean[j] and variance[j] (biased) of column j, over the rows in their order; rows >= 1. mean,
   // variance: [1, in.cols].
   absl::Status ColumnMoments(ConstMatrix in, Matrix mean, Matrix variance);
-  // out[r, j] = gain[j] * (in[r, j] - mean[j]) / sqrt(variance[j] + epsilon) + bias[j].
+  // out[r, j] = gain[j] * (in[r, j] - mean[j]) / sqrt(variance[j] + epsilon) + bias[j]. May write
+  // to `in`.
   absl::Status NormalizeColumns(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
                                 float epsilon, ConstMatrix gain, ConstMatrix bias, Matrix out);
   // sums: [2, in.cols]; with x' the normalised input, sums[0, j] = sum over r of d[r, j] x'[r, j]
@@ -264,7 +265,7 @@ class Backend {
   absl::Status BatchNormSums(ConstMatrix in, ConstMatrix mean, ConstMatrix variance, float epsilon,
                              ConstMatrix output_gradient, Matrix sums);
   // Gradient with respect to `in`, mean and variance being those of `in`; n rows:
-  // gain / sqrt(variance + epsilon) * (d - sums[1] / n - x' sums[0] / n).
+  // gain / sqrt(variance + epsilon) * (d - sums[1] / n - x' sums[0] / n). May write to `in` or d.
   absl::Status BatchNormBackward(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
                                  float epsilon, ConstMatrix gain, ConstMatrix sums,
                                  ConstMatrix output_gradient, Matrix input_gradient);
@@ -305,8 +306,8 @@ class Backend {
                                                          Matrix* gradient);
 
  protected:
-  // Called with checked arguments and at least one element to write; Gemm may have k = 0, SumRows
-  // no rows.
+  // Called with checked arguments and at least one element to write; Gemm may have k = 0; sums
+  // over rows may have none.
   virtual absl::StatusOr<std::unique_ptr<BackendMemory>> DoAllocate(int64_t num_elements) = 0;
   virtual absl::Status DoUpload(const float* host, Matrix to) = 0;
   virtual absl::Status DoDownload(ConstMatrix from, float* host) = 0;
@@ -339,6 +340,51 @@ class Backend {
                                                  ConstMatrix out, ConstMatrix log_sum,
                                                  ConstMatrix output_gradient,
                                                  Matrix qkv_gradient) = 0;
+  virtual absl::Status DoAddScaled(float scale, ConstMatrix in, bool accumulate, Matrix out) = 0;
+  virtual absl::Status DoCopyColumns(ConstMatrix in, int64_t in_column, int64_t columns, Matrix out,
+                                     int64_t out_column) = 0;
+  virtual absl::Status DoConv2d(const WindowShape& shape, ConstMatrix in, ConstMatrix weight,
+                                Epilogue epilogue, ConstMatrix bias, Matrix out) = 0;
+  virtual absl::Status DoConv2dBackwardInput(const WindowShape& shape, ConstMatrix weight,
+                                             ConstMatrix output_gradient,
+                                             Matrix input_gradient) = 0;
+  virtual absl::Status DoConv2dBackwardWeight(const WindowShape& shape, ConstMatrix in,
+                                              ConstMatrix output_gradient, bool accumulate,
+                                              Matrix weight_gradient) = 0;
+  virtual absl::Status DoMaxPool2d(const WindowShape& shape, ConstMatrix in, Matrix out) = 0;
+  virtual absl::Status DoMaxPool2dBackward(const WindowShape& shape, ConstMatrix in,
+                                           ConstMatrix out, ConstMatrix output_gradient,
+                                           Matrix input_gradient) = 0;
+  virtual absl::Status DoAveragePool2d(const WindowShape& shape, ConstMatrix in, Matrix out) = 0;
+  virtual absl::Status DoAveragePool2dBackward(const WindowShape& shape,
+                                               ConstMatrix output_gradient,
+                                               Matrix input_gradient) = 0;
+  virtual absl::Status DoColumnMoments(ConstMatrix in, Matrix mean, Matrix variance) = 0;
+  virtual absl::Status DoNormalizeColumns(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                          float epsilon, ConstMatrix gain, ConstMatrix bias,
+                                          Matrix out) = 0;
+  virtual absl::Status DoBatchNormSums(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                       float epsilon, ConstMatrix output_gradient,
+                                       Matrix sums) = 0;
+  virtual absl::Status DoBatchNormBackward(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                           float epsilon, ConstMatrix gain, ConstMatrix sums,
+                                           ConstMatrix output_gradient, Matrix input_gradient) = 0;
+  virtual absl::Status DoLayerNorm(ConstMatrix in, ConstMatrix gain, ConstMatrix bias,
+                                   float epsilon, Matrix out, Matrix mean,
+                                   Matrix inverse_deviation) = 0;
+  virtual absl::Status DoLayerNormBackward(ConstMatrix in, ConstMatrix gain, ConstMatrix mean,
+                                           ConstMatrix inverse_deviation,
+                                           ConstMatrix output_gradient, Matrix input_gradient) = 0;
+  virtual absl::Status DoLayerNormParameterGradients(ConstMatrix in, ConstMatrix mean,
+                                                     ConstMatrix inverse_deviation,
+                                                     ConstMatrix output_gradient, bool accumulate,
+                                                     Matrix gain_gradient,
+                                                     Matrix bias_gradient) = 0;
+  virtual absl::StatusOr<double> DoSquaredError(ConstMatrix outputs, const float* targets,
+                                                Matrix* gradient) = 0;
+  virtual absl::StatusOr<ClassificationSums> DoBinaryCrossEntropy(ConstMatrix outputs,
+                                                                  const float* targets,
+                                                                  Matrix* gradient) = 0;
   virtual absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
                                                                    const uint32_t* labels,
                                                                    Matrix* gradient) = 0;

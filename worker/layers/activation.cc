@@ -24,7 +24,7 @@ absl::StatusOr<ConstMatrix> ActivationLayer::BackwardInput(const LayerCall& call
                                                            bool want_input_gradient,
                                                            LayerState* state) const {
   if (!want_input_gradient) return ConstMatrix();
-  // The derivative of gelu needs its input; those of relu and tanh follow from their outputs.
+  // The derivative of gelu needs its input; those of the others follow from their outputs.
   const ConstMatrix kept = activation_ == Activation::kGelu
                                ? state->input
                                : ConstMatrix(state->output, output_gradient.rows, size_);

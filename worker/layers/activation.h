@@ -10,7 +10,7 @@
 
 namespace sangam {
 
-// y = f(x), elementwise: relu, gelu or tanh.
+// y = f(x), elementwise: relu, gelu, tanh or sigmoid.
 class ActivationLayer : public Layer {
  public:
   // `size`: elements of one sample.

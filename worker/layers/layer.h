@@ -42,7 +42,7 @@ struct LayerState {
   // Set by BackwardInput: the gradient that BackwardWeights multiplies with. Either `delta` or what
   // BackwardInput was given, which must then stay unchanged until BackwardWeights.
   ConstMatrix weighted_gradient;
-  // Of the layers within this one, as in LayerDemand.
+  // Of the layers within this one or of the chains of layers, as in LayerDemand.
   std::vector<LayerState> inner;
 };
 

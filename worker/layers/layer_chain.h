@@ -13,7 +13,7 @@
 
 namespace sangam {
 
-// Layers in a row: those of a block, or within a residual. The states are the layers' own, in
+// Layers in a row: those of a block, or within another layer. None: the identity. The states are the layers' own, in
 // order. Immutable, as they are. Errors: theirs.
 class LayerChain {
  public:

@@ -21,13 +21,18 @@
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/layers/activation.h"
+#include "worker/layers/batch_norm.h"
 #include "worker/layers/causal_attention.h"
+#include "worker/layers/concat.h"
+#include "worker/layers/conv2d.h"
 #include "worker/layers/dropout.h"
 #include "worker/layers/embedding.h"
 #include "worker/layers/flatten.h"
 #include "worker/layers/layer.h"
 #include "worker/layers/layer_chain.h"
+#include "worker/layers/layer_norm.h"
 #include "worker/layers/linear.h"
+#include "worker/layers/pooling.h"
 #include "worker/layers/position_embedding.h"
 #include "worker/layers/residual.h"
 #include "worker/layers/rms_norm.h"
@@ -45,6 +50,18 @@ Shape ToShape(const Dimensions& dimensions) {
 int64_t Width(const Shape& shape) { return static_cast<int64_t>(shape.back()); }
 int64_t Positions(const Shape& shape) {
   return static_cast<int64_t>(Elements(shape)) / Width(shape);
+}
+
+// Of a convolution or pooling.
+WindowShape WindowShapeOf(const LayerNode& node) {
+  const auto size = [](uint64_t value) { return static_cast<int64_t>(value); };
+  const WindowSpec window = WindowOf(*node.spec, node.input);
+  WindowShape shape;
+  shape.in = {size(node.input[0]), size(node.input[1]), size(node.input[2])};
+  shape.window = {size(window.kernel_height), size(window.kernel_width), size(window.stride),
+                  size(window.padding)};
+  shape.out_channels = size(node.output[2]);
+  return shape;
 }
 
 // Makes layers and looks up their parameters.
@@ -119,6 +136,8 @@ class LayerFactory {
         return std::make_unique<ActivationLayer>(Activation::kGelu, size);
       case v1::LayerSpec::kTanh:
         return std::make_unique<ActivationLayer>(Activation::kTanh, size);
+      case v1::LayerSpec::kSigmoid:
+        return std::make_unique<ActivationLayer>(Activation::kSigmoid, size);
       case v1::LayerSpec::kFlatten:
         return std::make_unique<FlattenLayer>();
       case v1::LayerSpec::kDropout: {
@@ -149,15 +168,28 @@ class LayerFactory {
       }
       case v1::LayerSpec::kCausalAttention:
         return MakeAttention(node);
+      case v1::LayerSpec::kLayerNorm:
+        return MakeLayerNorm(node);
+      case v1::LayerSpec::kBatchNorm:
+        return MakeBatchNorm(node);
+      case v1::LayerSpec::kConv2D:
+        return MakeConv2d(node);
+      case v1::LayerSpec::kMaxPool2D:
+        return std::make_unique<PoolingLayer>(Pooling::kMax, WindowShapeOf(node));
+      case v1::LayerSpec::kAveragePool2D:
+        return std::make_unique<PoolingLayer>(Pooling::kAverage, WindowShapeOf(node));
+      case v1::LayerSpec::kConcat:
+        return MakeConcat(node);
       case v1::LayerSpec::kResidual: {
-        ASSIGN_OR_RETURN(LayerChain within, MakeChain(node.inner));
-        return std::make_unique<ResidualLayer>(size, std::move(within));
+        ASSIGN_OR_RETURN(LayerChain within, MakeChain(node.chains[0]));
+        ASSIGN_OR_RETURN(LayerChain shortcut, MakeChain(node.chains[1]));
+        return std::make_unique<ResidualLayer>(size, static_cast<int64_t>(Elements(node.output)),
+                                               std::move(within), std::move(shortcut));
       }
       case v1::LayerSpec::kTiedHead:
         return MakeTiedHead(node);
       case v1::LayerSpec::kTransformer:
       case v1::LayerSpec::KIND_NOT_SET:
-      default:
         break;
     }
     return Fault(absl::StrCat("layer ", node.name, " is of no kind that can be computed"));
@@ -204,6 +236,64 @@ class LayerFactory {
     ASSIGN_OR_RETURN(options.out, Projection(absl::StrCat(node.name, ".out"), node.input, width,
                                              attention.no_bias()));
     return std::make_unique<CausalAttentionLayer>(options);
+  }
+
+  absl::StatusOr<std::unique_ptr<Layer>> MakeLayerNorm(const LayerNode& node) {
+    LayerNormLayer::Options options;
+    options.positions = Positions(node.input);
+    options.width = Width(node.input);
+    options.epsilon = node.spec->layer_norm().epsilon();
+    ASSIGN_OR_RETURN(options.gain_offset, OfWidth(node, "gain"));
+    ASSIGN_OR_RETURN(options.bias_offset, OfWidth(node, "bias"));
+    return std::make_unique<LayerNormLayer>(options);
+  }
+
+  absl::StatusOr<std::unique_ptr<Layer>> MakeBatchNorm(const LayerNode& node) {
+    BatchNormLayer::Options options;
+    options.positions = Positions(node.input);
+    options.width = Width(node.input);
+    options.epsilon = node.spec->batch_norm().epsilon();
+    options.terms_per_sample = layout_.terms_per_sample();
+    ASSIGN_OR_RETURN(options.gain_offset, OfWidth(node, "gain"));
+    ASSIGN_OR_RETURN(options.bias_offset, OfWidth(node, "bias"));
+    ASSIGN_OR_RETURN(options.running_mean_offset, OfWidth(node, "running_mean"));
+    ASSIGN_OR_RETURN(options.running_variance_offset, OfWidth(node, "running_variance"));
+    return std::make_unique<BatchNormLayer>(options);
+  }
+
+  absl::StatusOr<std::unique_ptr<Layer>> MakeConv2d(const LayerNode& node) {
+    const v1::Conv2dSpec& conv = node.spec->conv2d();
+    const WindowSpec window = WindowOf(*node.spec, node.input);
+    Conv2dLayer::Options options;
+    options.shape = WindowShapeOf(node);
+    ASSIGN_OR_RETURN(
+        options.weight_offset,
+        ParameterOffset(absl::StrCat(node.name, ".weight"),
+                        {conv.out_channels(), window.kernel_height, window.kernel_width,
+                         node.input.back()}));
+    if (!conv.no_bias()) {
+      ASSIGN_OR_RETURN(options.bias_offset, ParameterOffset(absl::StrCat(node.name, ".bias"),
+                                                            {conv.out_channels()}));
+    }
+    options.relu = node.then_relu;
+    return std::make_unique<Conv2dLayer>(options);
+  }
+
+  absl::StatusOr<std::unique_ptr<Layer>> MakeConcat(const LayerNode& node) {
+    std::vector<ConcatLayer::Branch> branches;
+    for (const std::vector<LayerNode>& chain : node.chains) {
+      ConcatLayer::Branch branch;
+      branch.width = Width(chain.empty() ? node.input : chain.back().output);
+      ASSIGN_OR_RETURN(branch.layers, MakeChain(chain));
+      branches.push_back(std::move(branch));
+    }
+    return std::make_unique<ConcatLayer>(static_cast<int64_t>(Elements(node.input)),
+                                         Positions(node.output), std::move(branches));
+  }
+
+  // First element of a parameter of the input's last dimension.
+  absl::StatusOr<int64_t> OfWidth(const LayerNode& node, absl::string_view parameter) {
+    return ParameterOffset(absl::StrCat(node.name, ".", parameter), {node.input.back()});
   }
 
   absl::StatusOr<std::unique_ptr<Layer>> MakeTiedHead(const LayerNode& node) {

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
@@ -51,6 +52,47 @@ class CrossEntropyLoss : public Loss {
   int64_t terms_per_sample_;
 };
 
+absl::StatusOr<LossSums> SquaredError(Backend* backend, ConstMatrix outputs, const float* targets,
+                                      Matrix* gradient) {
+  ASSIGN_OR_RETURN(const double loss, backend->SquaredError(outputs, targets, gradient));
+  // No number is right or wrong.
+  return LossSums{loss, 0};
+}
+
+absl::StatusOr<LossSums> BinaryCrossEntropy(Backend* backend, ConstMatrix outputs,
+                                            const float* targets, Matrix* gradient) {
+  ASSIGN_OR_RETURN(const ClassificationSums sums,
+                   backend->BinaryCrossEntropy(outputs, targets, gradient));
+  return LossSums{sums.loss, sums.correct};
+}
+
+// One number as target for each output.
+class NumberLoss : public Loss {
+ public:
+  using Sums = absl::StatusOr<LossSums> (*)(Backend* backend, ConstMatrix outputs,
+                                            const float* targets, Matrix* gradient);
+
+  NumberLoss(absl::string_view name, int64_t terms_per_sample, Sums sums)
+      : name_(name), terms_per_sample_(terms_per_sample), sums_(sums) {}
+
+  absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs, const uint32_t* labels,
+                                   Matrix* gradient) const override {
+    if (outputs.cols != terms_per_sample_) {
+      return absl::InvalidArgumentError(absl::StrCat(name_, ": found outputs of ", outputs.cols,
+                                                     " elements, expected the ", terms_per_sample_,
+                                                     " targets"));
+    }
+    // Labels of this kind are the bits of floats (LabelKind::kNumber).
+    static_assert(sizeof(float) == sizeof(uint32_t));
+    return sums_(backend, outputs, reinterpret_cast<const float*>(labels), gradient);
+  }
+
+ private:
+  absl::string_view name_;  // a literal
+  int64_t terms_per_sample_;
+  Sums sums_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Loss>> Loss::Create(const v1::LossSpec& spec,
@@ -67,13 +109,16 @@ absl::StatusOr<std::unique_ptr<Loss>> Loss::Create(const v1::LossSpec& spec,
                                                      " terms for each sample, expected 1"));
     case v1::LossSpec::kTokenCrossEntropy:
       return std::make_unique<CrossEntropyLoss>(terms);
+    case v1::LossSpec::kMeanSquaredError:
+      return std::make_unique<NumberLoss>("mean squared error", terms, &SquaredError);
+    case v1::LossSpec::kBinaryCrossEntropy:
+      return std::make_unique<NumberLoss>("binary cross-entropy", terms, &BinaryCrossEntropy);
     case v1::LossSpec::KIND_NOT_SET:
-    default:
       break;
   }
   return absl::InvalidArgumentError(
-      "loss: found none that can be computed, expected softmax_cross_entropy or "
-      "token_cross_entropy");
+      "loss: found none that can be computed, expected softmax_cross_entropy, "
+      "token_cross_entropy, mean_squared_error or binary_cross_entropy");
 }
 
 }  // namespace sangam

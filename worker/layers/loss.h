@@ -12,15 +12,16 @@
 
 namespace sangam {
 
-// Sums over the terms of one micro-batch: its samples, or their positions.
+// Sums over the terms of one micro-batch: its samples, their positions, or their outputs.
 struct LossSums {
   // In double, summed term after term.
   double loss = 0;
-  // Terms whose largest output (the first one of equals) is the label.
+  // Terms whose largest output (the first one of equals) is the label; with binary cross-entropy
+  // those on the target's side of one half; with mean squared error 0.
   uint64_t correct = 0;
 };
 
-// A loss over integer labels. Immutable; many lanes may share it.
+// A loss over labels: classes, or numbers (LabelKind). Immutable; many lanes may share it.
 class Loss {
  public:
   virtual ~Loss() = default;
@@ -30,13 +31,13 @@ class Loss {
   static absl::StatusOr<std::unique_ptr<Loss>> Create(const v1::LossSpec& spec,
                                                       uint64_t terms_per_sample);
 
-  // outputs: [rows, terms_per_sample * classes]; labels: rows * terms_per_sample numbers in host
-  // memory, those of a sample side by side, all < classes. When `gradient`
-  // is not nullptr, writes the gradient of the loss *sum* with respect to the outputs to it (same
-  // shape, the backend's memory). Waits for the result.
+  // outputs: [rows, terms_per_sample * classes], or [rows, terms_per_sample] where labels are
+  // numbers; labels: rows * terms_per_sample words in host memory, those of a sample side by side,
+  // each < classes or the bits of a float. When `gradient` is not nullptr, writes the gradient of the
+  // loss *sum* with respect to the outputs to it (same shape, the backend's memory). Waits for the
+  // result.
   // Errors: InvalidArgument  shapes that do not fit; a label is out of range: names row (of a
-  // term),
-  //                          label and classes
+  //                          term), label and classes
   virtual absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs,
                                            const uint32_t* labels, Matrix* gradient) const = 0;
 };

@@ -12,14 +12,17 @@
 
 namespace sangam {
 
-// y = x + f(x), f the layers within. dx = dy + f'(x) dy.
+// y = s(x) + f(x), f the layers within and s the shortcut's, or the identity. dx = s'(x) dy + f'(x) dy.
 class ResidualLayer : public Layer {
  public:
-  // `size`: elements of one sample.
-  ResidualLayer(int64_t size, LayerChain within) : size_(size), within_(std::move(within)) {}
+  // Elements of one sample of the input and of the output. No layers in `shortcut`: the identity.
+  ResidualLayer(int64_t in, int64_t out, LayerChain within, LayerChain shortcut)
+      : in_(in), out_(out), within_(std::move(within)), shortcut_(std::move(shortcut)) {}
 
   LayerDemand demand() const override;
-  bool has_parameters() const override { return within_.has_parameters(); }
+  bool has_parameters() const override { 
+    return within_.has_parameters() || shortcut_.has_parameters();
+  }
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
                                       LayerState* state) const override;
   absl::StatusOr<ConstMatrix> BackwardInput(const LayerCall& call, ConstMatrix output_gradient,
@@ -29,8 +32,10 @@ class ResidualLayer : public Layer {
                                LayerState* state) const override;
 
  private:
-  int64_t size_;
+  int64_t in_;
+  int64_t out_;
   LayerChain within_;
+  LayerChain shortcut_;
 };
 
 }  // namespace sangam

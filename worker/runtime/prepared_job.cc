@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/data/job_data.h"
 #include "common/plan/batch_cut.h"
@@ -72,7 +73,7 @@ absl::Status OpenData(const PrepareOptions& options, PreparedJob* job) {
   if (job->spec.data().served() || !(job->wants_inputs() || job->wants_labels())) {
     return absl::OkStatus();
   }
-  if (options.data_root == nullptr) {
+  if (options.data_root == nullptr && !job->spec.data().has_synthetic()) {
     return absl::FailedPreconditionError(
         "data: this worker was started without --data_root, so it can only take jobs whose data "
         "the "
@@ -83,6 +84,10 @@ absl::Status OpenData(const PrepareOptions& options, PreparedJob* job) {
   data.cancelled = options.cancelled;
   if (options.memory_limit > 0) data.max_memory_bytes = options.memory_limit;
   ASSIGN_OR_RETURN(job->data, OpenJobData(job->spec, job->plan.layout(), data));
+  if (job->data.skipped_lines > 0) {
+    LogInfo("lines with missing values left out", "job=%d lines=%d", job->plan.job(),
+            job->data.skipped_lines);
+  }
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/data/augmentation.h"
 #include "common/data/batch_id.h"
 #include "common/data/job_data.h"
 #include "common/data/sampler.h"
@@ -104,6 +105,57 @@ TEST_F(BatchReaderTest, ChunksOfTheTestSetComeInOrder) {
   EXPECT_THAT(Samples({true, 5, 0}), ElementsAre(0, 1, 2));
   EXPECT_THAT(Samples({true, 0, 2}), ElementsAre(6, 7));
   ExpectNone({true, 5, 3}, "chunk 3 of the test set: expected less than 3");
+}
+
+// Eleven workers with a share each for an epoch of three samples: most have nothing to do in a
+// step, and together they see every sample once.
+TEST_F(BatchReaderTest, MoreSharesThanSamplesGiveEachSampleOnce) {
+  data_.train = std::make_unique<CountingDataset>(3);
+  cut_.batch_size = 22;
+  cut_.micro_batches = 11;
+  cut_.shares = 11;
+  cut_.training_samples = 3;
+  EXPECT_EQ(cut_.StepsPerEpoch(), 1);
+  std::multiset<int> samples;
+  int idle = 0;
+  for (uint32_t share = 0; share < 11; ++share) {
+    const IndexRange own = cut_.ShareMicroBatches(share);
+    ASSERT_EQ(own.size(), 1);
+    const std::vector<int> some = Samples({false, 4, static_cast<uint32_t>(own.begin)});
+    idle += some.empty() ? 1 : 0;
+    samples.insert(some.begin(), some.end());
+  }
+  EXPECT_EQ(idle, 8);
+  EXPECT_THAT(samples, ElementsAre(0, 1, 2));
+}
+
+// As an image of one row of two pixels.
+TEST_F(BatchReaderTest, ChangesTrainingSamplesByEpochAndSample) {
+  Augmentation::Options options;
+  options.seed = 9;
+  options.width = 2;
+  options.crop_padding = 1;
+  options.zero = {-1};
+  data_.augmentation.emplace(options);
+  spec_.mutable_data()->set_no_shuffle(true);
+  for (const uint64_t epoch : {0, 1, 5}) {
+    const absl::StatusOr<BatchRows> rows = Reader().Find({false, 3 * epoch + 1, 3});
+    ASSERT_TRUE(rows.ok());
+    for (uint64_t r = 0; r < rows->size(); ++r) {
+      const uint64_t sample = 17 + r;
+      const float image[2] = {static_cast<float>(sample), static_cast<float>(sample) + 0.5f};
+      std::vector<float> expected(2);
+      data_.augmentation->Apply(epoch, sample, image, expected.data());
+      std::vector<float> found(2);
+      uint32_t labels[2] = {};
+      ASSERT_TRUE(rows->Read(r, found.data(), labels).ok());
+      EXPECT_EQ(found, expected);
+      EXPECT_EQ(labels[0], sample % 7);
+      EXPECT_TRUE(rows->Read(r, nullptr, labels).ok());
+    }
+  }
+  // Not the test set.
+  EXPECT_THAT(Samples({true, 0, 2}), ElementsAre(6, 7));
 }
 
 TEST_F(BatchReaderTest, KnowsWhatDoesNotExist) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/plan.pb.h"
+#include "tests/common/data/data_files.h"
 #include "tests/testing/idx_bytes.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
@@ -21,6 +23,7 @@
 namespace sangam {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class JobDataTest : public ::testing::Test {
@@ -41,6 +44,12 @@ class JobDataTest : public ::testing::Test {
     const auto data = Open();
     EXPECT_EQ(data.status().code(), code) << data.status();
     EXPECT_THAT(std::string(data.status().message()), HasSubstr(words));
+  }
+  // The shape of the model's output.
+  void SetOutputs(const std::vector<uint64_t>& shape) {
+    v1::ModelLayout& layout = *assignment_.mutable_plan()->mutable_layout();
+    auto& output = *layout.mutable_block(layout.block_size() - 1)->mutable_output_shape();
+    output.Assign(shape.begin(), shape.end());
   }
   v1::IdxDataSpec* idx() { return assignment_.mutable_spec()->mutable_data()->mutable_idx(); }
 
@@ -122,7 +131,149 @@ TEST_F(JobDataTest, EndsWhenCancelled) {
 
 TEST_F(JobDataTest, RefusesDataOfNoKind) {
   assignment_.mutable_spec()->mutable_data()->clear_kind();
-  ExpectRefused(absl::StatusCode::kInvalidArgument, "expected idx, text or tokens");
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "data: found no kind of data, expected");
+}
+
+TEST_F(JobDataTest, ImagesCanHaveNumbersForLabels) {
+  v1::JobSpec& spec = *assignment_.mutable_spec();
+  SetOutputs({1});
+  spec.mutable_loss()->mutable_mean_squared_error();
+  const auto data = Open();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->classes(), 0);
+  EXPECT_EQ(data->train->label_kind(), LabelKind::kNumber);
+  spec.mutable_loss()->mutable_binary_cross_entropy();
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "expected 0 or 1, as binary_cross_entropy");
+  const std::string zeros_and_ones = std::string(22, '\0') + "\1";
+  testing::WriteFile(absl::StrCat(folder_, "/test-labels"),
+                     testing::IdxBytes(0x801, {23}, zeros_and_ones));
+  testing::WriteFile(absl::StrCat(folder_, "/train-labels"),
+                     testing::IdxBytes(0x801, {70}, std::string(70, '\1')));
+  const auto binary = Open();
+  ASSERT_TRUE(binary.ok()) << binary.status();
+  EXPECT_EQ(testing::AsFloat(testing::LabelsOf(*binary->train, 3)[0]), 1.0f);
+  SetOutputs({2});
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "has 1 labels for each sample; expected 2, as many as the model has outputs");
+}
+
+TEST_F(JobDataTest, ChannelMeanOfAnImageIsItsMean) {
+  v1::DataSpec& spec = *assignment_.mutable_spec()->mutable_data();
+  spec.set_mean(0.5f);
+  spec.set_stddev(0.25f);
+  const std::vector<float> row = testing::InputsOf(*Open()->train, 5);
+  spec.clear_mean();
+  spec.clear_stddev();
+  spec.add_channel_mean(0.5f);
+  spec.add_channel_stddev(0.25f);
+  EXPECT_EQ(testing::InputsOf(*Open()->train, 5), row);
+  spec.add_channel_mean(0);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "data.channel_mean: found 2 numbers");
+}
+
+TEST_F(JobDataTest, AugmentsImagesWithNormalisedZeros) {
+  v1::DataSpec& spec = *assignment_.mutable_spec()->mutable_data();
+  spec.set_mean(0.5f);
+  spec.set_stddev(0.25f);
+  spec.mutable_augmentation()->set_crop_padding(64);
+  const auto data = Open();
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_TRUE(data->augmentation.has_value());
+  const std::vector<float> image = testing::InputsOf(*data->train, 5);
+  std::vector<float> changed(image.size());
+  int outside = 0;
+  for (uint64_t epoch = 0; epoch < 20; ++epoch) {
+    data->augmentation->Apply(epoch, 5, image.data(), changed.data());
+    outside += changed == std::vector<float>(image.size(), -2.0f) ? 1 : 0;
+  }
+  EXPECT_GT(outside, 10);
+}
+
+// A model of two inputs and one output over the numbers of a CSV file.
+class TableJobTest : public JobDataTest {
+ protected:
+  TableJobTest() {
+    v1::JobSpec& spec = *assignment_.mutable_spec();
+    spec.mutable_model()->clear_input_shape();
+    spec.mutable_model()->add_input_shape(2);
+    spec.mutable_loss()->mutable_mean_squared_error();
+    SetOutputs({1});
+    testing::WriteFile(absl::StrCat(folder_, "/train1.csv"), "a,b,y\n1,5,10\n3,5,20\n");
+    testing::WriteFile(absl::StrCat(folder_, "/train2.csv"), "a,b,y\n5,5,30\n");
+    testing::WriteFile(absl::StrCat(folder_, "/test.csv"), "a,b,y\n3,6,40\n");
+    csv()->add_train("train?.csv");
+    csv()->add_test("test.csv");
+    csv()->add_label("y");
+  }
+  v1::CsvDataSpec* csv() { return assignment_.mutable_spec()->mutable_data()->mutable_csv(); }
+};
+
+TEST_F(TableJobTest, StandardizesBothSetsByTheTrainingSet) {
+  assignment_.mutable_spec()->mutable_data()->set_standardize(true);
+  const auto data = Open();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train->num_samples(), 3);
+  EXPECT_EQ(data->memory_bytes(), 4 * 3 * 4);
+  EXPECT_THAT(testing::InputsOf(*data->train, 0), ElementsAre(-1.2247449f, 0));
+  EXPECT_THAT(testing::InputsOf(*data->test, 0), ElementsAre(0, 0));
+  EXPECT_EQ(testing::AsFloat(testing::LabelsOf(*data->train, 2)[0]), 30);
+}
+
+TEST_F(TableJobTest, FaultsNameFieldFileAndLine) {
+  testing::WriteFile(absl::StrCat(folder_, "/test.csv"), "a,b,y\n3,x,40\n");
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "data.csv.test: test.csv:2: column \"b\": found \"x\", expected a number");
+  csv()->add_label("b");
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "data.csv.test: test.csv:2: column \"b\"");
+  testing::WriteFile(absl::StrCat(folder_, "/test.csv"), "a,b,y\n3,6,40\n");
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "data.csv.train: train?.csv has samples of 1, 1 elements; expected 2");
+}
+
+TEST_F(TableJobTest, CountsTheLinesLeftOut) {
+  testing::WriteFile(absl::StrCat(folder_, "/test.csv"), "a,b,y\n3,,40\n1,1,1\n");
+  csv()->set_missing(v1::CsvDataSpec::SKIP_LINE);
+  const auto data = Open();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->skipped_lines, 1);
+}
+
+TEST_F(TableJobTest, BothSetsShareTheAllowedMemory) {
+  options_.max_memory_bytes = 4 * 3 * 4;
+  EXPECT_TRUE(Open().ok());
+  --options_.max_memory_bytes;
+  ExpectRefused(absl::StatusCode::kResourceExhausted, "data.csv.test: test.csv:2: ");
+}
+
+TEST_F(TableJobTest, ReadsLibsvmAndNpyAndMakesSynthetic) {
+  v1::DataSpec& data = *assignment_.mutable_spec()->mutable_data();
+  data.Clear();
+  testing::WriteFile(absl::StrCat(folder_, "/a.svm"), "1 1:2\n3 2:4\n");
+  data.mutable_libsvm()->add_train("a.svm");
+  data.mutable_libsvm()->add_test("a.svm");
+  auto opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_THAT(testing::InputsOf(*opened->train, 1), ElementsAre(0, 4));
+  testing::WriteFile(absl::StrCat(folder_, "/x.npy"), testing::NpyBytes("|u1", "(1, 2)", "\3\4"));
+  testing::WriteFile(absl::StrCat(folder_, "/y.npy"), testing::NpyBytes("|u1", "(1,)", "\5"));
+  data.mutable_npy()->set_train_inputs("x.npy");
+  data.mutable_npy()->set_train_labels("y.npy");
+  data.mutable_npy()->set_test_inputs("x.npy");
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "data.npy.test_labels");
+  data.mutable_npy()->set_test_labels("y.npy");
+  data.set_mean(1);
+  opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_THAT(testing::InputsOf(*opened->test, 0), ElementsAre(2, 3));
+  data.Clear();
+  data.mutable_synthetic()->set_train_samples(5);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "data.synthetic.test_samples: found 0");
+  data.mutable_synthetic()->set_test_samples(2);
+  options_.root = nullptr;
+  opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->train->num_samples(), 5);
+  EXPECT_EQ(opened->test_samples(), 2);
 }
 
 TEST_F(JobDataTest, RefusesOneLabelWhereTheLossHasMoreTerms) {

@@ -91,6 +91,64 @@ TEST(ExpandLayersTest, KeepsWhatTheUserSaid) {
   ExpectEqual(ExpandModel(model), model);
 }
 
+TEST(ExpandLayersTest, DefaultsAtAnyDepth) {
+  const v1::ModelSpec model = ModelFrom(R"(
+    input_shape: [8, 9, 4]
+    block {
+      name: "a"
+      layer { conv2d { out_channels: 4 kernel_height: 3 padding: 1 } }
+      layer { residual {
+        layer { max_pool2d { kernel: 2 } }
+        shortcut { average_pool2d { kernel: 2 } }
+        shortcut { batch_norm {} }
+      } }
+      layer { average_pool2d {} }
+      layer { concat { branch {} branch { layer { layer_norm {} } layer { batch_norm { momentum: 1 } } } } }
+    }
+    block { name: "b" layer { flatten {} } }
+  )");
+  const v1::ModelSpec expected = ModelFrom(R"(
+    input_shape: [8, 9, 4]
+    block {
+      name: "a"
+      layer { conv2d { out_channels: 4 kernel_height: 3 kernel_width: 3 stride: 1 padding: 1 } }
+      layer { residual {
+        layer { max_pool2d { kernel: 2 stride: 2 } }
+        shortcut { average_pool2d { kernel: 2 stride: 2 } }
+        shortcut { batch_norm { epsilon: 1e-5 momentum: 0.1 } }
+      } }
+      layer { average_pool2d {} }
+      layer { concat {
+        branch {}
+        branch {
+          layer { layer_norm { epsilon: 1e-5 } }
+          layer { batch_norm { epsilon: 1e-5 momentum: 1 } }
+        }
+      } }
+    }
+    block { name: "b" layer { flatten {} } }
+  )");
+  ExpectEqual(ExpandModel(model), expected);
+  ExpectEqual(ExpandModel(expected), expected);
+  EXPECT_EQ(CountLayers(model.block(0)), 9u);
+}
+
+TEST(ExpandLayersTest, TransformersWithinShortcutsAndBranches) {
+  const v1::ModelSpec model = ModelFrom(R"(
+    input_shape: [3, 4]
+    block {
+      name: "a"
+      layer { residual { layer { tanh {} } shortcut { transformer { heads: 2 } } } }
+      layer { concat { branch { layer { transformer { heads: 2 } } } branch {} } }
+    }
+  )");
+  const v1::BlockSpec block = ExpandModel(model).block(0);
+  EXPECT_EQ(CountLayers(model.block(0)), 1u + 1 + 8 + 1 + 8);
+  EXPECT_EQ(CountLayers(block), CountLayers(model.block(0)));
+  EXPECT_EQ(block.layer(0).residual().shortcut_size(), 2);
+  EXPECT_EQ(block.layer(1).concat().branch(0).layer_size(), 2);
+}
+
 TEST(ExpandLayersTest, CountsLayersAtAnyDepth) {
   const v1::ModelSpec model = ModelFrom(testing::kSmallGpt);
   EXPECT_EQ(CountLayers(model.block(0)), 2u);

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr char kGood[] = R"(
   name: "job"
@@ -56,7 +57,9 @@ TEST(JobCheckTest, AcceptsAGoodJob) {
 }
 
 TEST(JobCheckTest, AcceptsTheExampleJobs) {
-  for (const std::string name : {"fashion_mnist_mlp", "gpt_text", "mlp_4_stages", "mlp_hybrid"}) {
+  for (const std::string name :
+       {"cifar_cnn", "csv_regression", "fashion_mnist_cnn", "fashion_mnist_mlp", "gpt_text",
+        "mlp_4_stages", "mlp_hybrid", "residual_cnn"}) {
     std::ifstream file("deploy/jobs/" + name + ".textproto");
     ASSERT_TRUE(file.is_open()) << name;
     std::stringstream text;
@@ -147,6 +150,28 @@ TEST(JobCheckTest, OutputMustFitTheLoss) {
   spec.mutable_loss()->mutable_softmax_cross_entropy();
   EXPECT_THAT(Faults(spec), HasSubstr("loss.softmax_cross_entropy: found a model output of shape "
                                       "[4,3], expected one dimension"));
+}
+
+TEST(JobCheckTest, TargetsThatAreNumbersFitOutputsOfAnyShape) {
+  v1::JobSpec spec = Spec("loss { mean_squared_error {} }");
+  // The label of an image is a number, too; how many outputs there are is compared with the data.
+  EXPECT_EQ(Faults(spec), "");
+  spec.mutable_model()->mutable_input_shape()->Set(0, 1 << 30);
+  spec.mutable_model()->add_input_shape(4);
+  spec.mutable_model()->mutable_block(0)->mutable_layer(0)->mutable_linear()->set_out_features(2);
+  EXPECT_THAT(Faults(spec), Not(HasSubstr("loss.mean_squared_error")));
+  spec.mutable_model()->mutable_block(0)->mutable_layer(0)->mutable_linear()->set_out_features(3);
+  EXPECT_THAT(Faults(spec), HasSubstr("loss.mean_squared_error: found a model output of shape "
+                                      "[1073741824,3], expected at most 2147483648 elements"));
+  spec.mutable_loss()->mutable_binary_cross_entropy();
+  EXPECT_THAT(Faults(spec), HasSubstr("loss.binary_cross_entropy: found a model output"));
+}
+
+TEST(ResolveDefaultsTest, ChannelsHaveNoCommonDeviation) {
+  v1::JobSpec spec = Spec();
+  EXPECT_EQ(ResolveDefaults(spec).data().stddev(), 1);
+  spec.mutable_data()->add_channel_mean(0.5f);
+  EXPECT_FALSE(ResolveDefaults(spec).data().has_stddev());
 }
 
 TEST(ResolveDefaultsTest, ExpandsTransformerLayers) {

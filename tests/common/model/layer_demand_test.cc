@@ -58,6 +58,23 @@ TEST(LayerDemandTest, OfEachKind) {
             (Costs{60 + 20 + 10 + 20, 20 + 60 + 20, 640 + 200}));
   EXPECT_EQ(CostsOf({5, 4}, "layer { residual { layer { tanh {} } layer { gelu {} } } }"),
             (Costs{60, 60, 60}));
+  EXPECT_EQ(CostsOf({6}, "layer { sigmoid {} }"), (Costs{6, 6, 6}));
+  EXPECT_EQ(CostsOf({5, 4}, "layer { layer_norm {} }"), (Costs{20 + 10, 20, 160}));
+  EXPECT_EQ(CostsOf({5, 3, 4}, "layer { batch_norm {} }"), (Costs{60 + 8, 60 + 8, 480}));
+  // 3 x 2 places, each of 2 channels over 3 x 3 x 4 elements.
+  EXPECT_EQ(CostsOf({5, 4, 4}, "layer { conv2d { out_channels: 2 kernel_height: 3 } }"),
+            (Costs{12, 80, 2 * 36 * 12}));
+  EXPECT_EQ(CostsOf({5, 4, 4},
+                    "layer { conv2d { out_channels: 2 kernel_height: 3 } } layer { relu {} }"),
+            (Costs{12, 80 + 12, 2 * 36 * 12 + 12}));
+  EXPECT_EQ(CostsOf({6, 4, 2}, "layer { max_pool2d { kernel: 2 } }"), (Costs{12, 48, 48}));
+  EXPECT_EQ(CostsOf({6, 4, 2}, "layer { average_pool2d {} }"), (Costs{2, 48, 48}));
+  EXPECT_EQ(CostsOf({2, 2, 3},
+                    "layer { residual { layer { average_pool2d {} } shortcut { max_pool2d { "
+                    "kernel: 2 } } } }"),
+            (Costs{9, 36, 3 + 12 + 12}));
+  EXPECT_EQ(CostsOf({5, 4}, "layer { concat { branch {} branch { layer { tanh {} } } } }"),
+            (Costs{40 + 20, 40 + 20 + 20, 40 + 20}));
   EXPECT_EQ(CostsOf({5, 4}, "layer { tied_head { block: 'e' } }"), (Costs{45, 20, 360}));
 }
 

@@ -88,5 +88,33 @@ TEST(LayerParametersTest, DefaultInitializersAndTheUsers) {
   EXPECT_FLOAT_EQ(learned.parameter(0).initializer().uniform().bound(), 0.02f * std::sqrt(3.0f));
 }
 
+TEST(LayerParametersTest, OfImagesAndNorms) {
+  const v1::SegmentLayout segment = Segment({6, 5, 3}, R"(
+    layer { conv2d { out_channels: 2 kernel_height: 3 kernel_width: 2 } }
+    layer { batch_norm { momentum: 0.25 } }
+    layer { residual {
+      layer { layer_norm {} }
+      shortcut { conv2d { out_channels: 2 kernel_height: 1 no_bias: true } }
+    } }
+    layer { concat { branch {} branch { layer { batch_norm {} } } } }
+  )");
+  EXPECT_THAT(
+      Describe(segment),
+      ElementsAre("4 b.0.weight [2,3,2,3] at 0, 18, decay", "5 b.0.bias [2] at 36, 18",
+                  "6 b.1.gain [2] at 38, 1", "7 b.1.bias [2] at 40, 1",
+                  "8 b.1.running_mean [2] at 42, 1", "9 b.1.running_variance [2] at 44, 1",
+                  "10 b.2.0.gain [2] at 46, 1", "11 b.2.0.bias [2] at 48, 1",
+                  "12 b.2.s.0.weight [2,1,1,2] at 50, 2, decay", "13 b.3.1.0.gain [2] at 54, 1",
+                  "14 b.3.1.0.bias [2] at 56, 1", "15 b.3.1.0.running_mean [2] at 58, 1",
+                  "16 b.3.1.0.running_variance [2] at 60, 1"));
+  const float values[] = {1, 0, 0, 1};
+  const float rates[] = {0, 0, 0.25f, 0.25f};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(segment.parameter(2 + i).initializer().constant().value(), values[i]) << i;
+    EXPECT_EQ(segment.parameter(2 + i).average_rate(), rates[i]) << i;
+  }
+  EXPECT_EQ(segment.parameter(11).average_rate(), 0.1f);
+}
+
 }  // namespace
 }  // namespace sangam

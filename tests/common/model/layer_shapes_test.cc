@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
@@ -50,6 +51,33 @@ TEST(LayerShapesTest, ShapesFollowTheLayers) {
   EXPECT_THAT(plainly(0, {3, 4}), ElementsAre(3, 5));
   EXPECT_THAT(plainly(1, {2, 3, 4}), ElementsAre(24));
   EXPECT_THAT(plainly(2, {2, 3}), ElementsAre(2, 3));
+}
+
+TEST(LayerShapesTest, WindowsOverImages) {
+  const struct {
+    const char* layer;
+    Shape output;
+  } cases[] = {
+      {"conv2d { out_channels: 7 kernel_height: 3 }", {3, 6, 7}},
+      {"conv2d { out_channels: 7 kernel_height: 3 kernel_width: 2 padding: 1 }", {5, 9, 7}},
+      {"conv2d { out_channels: 7 kernel_height: 3 stride: 2 padding: 1 }", {3, 4, 7}},
+      {"conv2d { out_channels: 1 kernel_height: 5 kernel_width: 8 }", {1, 1, 1}},
+      {"max_pool2d { kernel: 2 }", {2, 4, 4}},
+      {"max_pool2d { kernel: 3 stride: 2 padding: 1 }", {3, 4, 4}},
+      {"average_pool2d { kernel: 2 stride: 1 }", {4, 7, 4}},
+      {"average_pool2d {}", {1, 1, 4}},
+      {"concat { branch {} branch { layer { conv2d { out_channels: 2 kernel_height: 1 } } } }",
+       {5, 8, 6}},
+      {"residual { layer { max_pool2d { kernel: 2 } } shortcut { average_pool2d { kernel: 2 } } }",
+       {2, 4, 4}},
+      {"batch_norm {}", {5, 8, 4}},
+      {"sigmoid {}", {5, 8, 4}},
+  };
+  for (const auto& test : cases) {
+    const v1::ModelSpec model = ModelFrom(absl::StrCat("block { layer { ", test.layer, " } }"));
+    EXPECT_EQ(OutputShape({&model, 0}, model.block(0).layer(0), {5, 8, 4}), test.output)
+        << test.layer;
+  }
 }
 
 }  // namespace

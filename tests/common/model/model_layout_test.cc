@@ -214,6 +214,33 @@ TEST(ModelLayoutTest, SkipConnectionsComeFromEarlierBlocksOfTheSameShape) {
   EXPECT_EQ(good->terms_per_sample(), 1u);
 }
 
+TEST(ModelLayoutTest, TargetsThatAreNumbersAreATermEach) {
+  const v1::ModelSpec model =
+      ModelFrom("input_shape: [3, 4] block { layer { linear { out_features: 5 } } }");
+  v1::LossSpec loss;
+  loss.mutable_token_cross_entropy();
+  EXPECT_EQ(BuildModelLayout(model, loss)->terms_per_sample(), 3u);
+  loss.mutable_mean_squared_error();
+  EXPECT_EQ(BuildModelLayout(model, loss)->terms_per_sample(), 15u);
+  loss.mutable_binary_cross_entropy();
+  EXPECT_EQ(BuildModelLayout(model, loss)->terms_per_sample(), 15u);
+}
+
+TEST(ModelLayoutTest, TiedHeadsAreFoundAtAnyDepth) {
+  for (const char* around : {"residual { layer { dropout {} } shortcut { %s } }",
+                             "concat { branch { layer { %s } } branch {} }"}) {
+    SCOPED_TRACE(around);
+    const std::string head = "tied_head { block: 'e' }";
+    std::string layer = around;
+    layer.replace(layer.find("%s"), 2, head);
+    const auto layout = BuildModelLayout(ModelFrom(
+        "input_shape: 3 block { name: 'e' layer { embedding { vocabulary: 4 width: 4 } } } "
+        "block { layer { " + layer + " } }"));
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    EXPECT_TRUE(layout->block(1).has_tied_segment());
+  }
+}
+
 TEST(ModelLayoutTest, LayersOfAllBlocksTogetherAreBounded) {
   v1::ModelSpec model;
   model.add_input_shape(4);

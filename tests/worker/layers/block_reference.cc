@@ -1,24 +1,25 @@
 #include "tests/worker/layers/block_reference.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/model/expand_layers.h"
-#include "google/protobuf/repeated_field.h"
+#include "common/model/layer_shapes.h"
 #include "proto/model.pb.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/block_harness.h"
+#include "tests/worker/layers/image_ops.h"
 #include "tests/worker/layers/sequence_ops.h"
 #include "worker/layers/pass_context.h"
 
 namespace sangam::testing {
 namespace {
-
-using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
 
 Values Sum(Values x, const Values& y) {
   for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
@@ -31,17 +32,42 @@ class Reference {
             const Values& tied, size_t samples)
       : model_(model), context_(context), weights_(weights), tied_(tied), samples_(samples) {}
 
-  // `x`: rows of `width` elements each; a sample is rows side by side.
-  Values Chain(const Layers& layers, const std::string& prefix, size_t* width, Values x) {
+  // `shape`: of a sample of `x`, which is rows of its last dimension side by side.
+  Values Chain(const Layers& layers, const std::string& prefix, Dimensions* shape, Values x) {
     for (int i = 0; i < layers.size(); ++i) {
       const v1::LayerSpec& layer = layers.Get(i);
       const std::string name = prefix + "." + std::to_string(i);
       const uint32_t number = next_number++;
+      size_t* const width = &shape->back();
       if (layer.has_linear()) {
         x = Linear(name, layer.linear().out_features(), width, x);
       } else if (layer.has_residual()) {
-        size_t within = *width;
-        x = Sum(x, Chain(layer.residual().layer(), name, &within, x));
+        Dimensions within = *shape;
+        const Values y = Chain(layer.residual().layer(), name, &within, x);
+        x = Sum(Chain(layer.residual().shortcut(), name + ".s", shape, x), y);
+      } else if (layer.has_concat()) {
+        x = Concat(layer.concat(), name, shape, x);
+      } else if (layer.has_conv2d()) {
+        const v1::Conv2dSpec& conv = layer.conv2d();
+        x = Conv2d(*shape, {conv.kernel_height(), conv.kernel_width(), conv.stride(), conv.padding()},
+                   x, Parameter(name + ".weight"), Parameter(name + ".bias"), conv.out_channels(),
+                   shape);
+      } else if (layer.has_max_pool2d()) {
+        const v1::MaxPool2dSpec& pool = layer.max_pool2d();
+        x = MaxPool2d(*shape, {pool.kernel(), pool.kernel(), pool.stride(), pool.padding()}, x, shape);
+      } else if (layer.has_average_pool2d()) {
+        const v1::AveragePool2dSpec& pool = layer.average_pool2d();
+        const Window window = pool.kernel() == 0
+                                  ? Window{(*shape)[0], (*shape)[1], 1, 0}
+                                  : Window{pool.kernel(), pool.kernel(), pool.stride(), pool.padding()};
+        x = AveragePool2d(*shape, window, x, shape);
+      } else if (layer.has_batch_norm()) {
+        x = BatchNorm(name, double{layer.batch_norm().epsilon()}, x);
+      } else if (layer.has_layer_norm()) {
+        x = LayerNorm(x, Parameter(name + ".gain"), Parameter(name + ".bias"),
+                      double{layer.layer_norm().epsilon()});
+      } else if (layer.has_sigmoid()) {
+        for (double& value : x) value = 1 / (1 + std::exp(-value));
       } else if (layer.has_relu()) {
         x = Relu(x);
       } else if (layer.has_gelu()) {
@@ -49,14 +75,14 @@ class Reference {
       } else if (layer.has_tanh()) {
         x = Tanh(x);
       } else if (layer.has_flatten()) {
-        *width = samples_ == 0 ? 0 : x.size() / samples_;
+        *shape = {samples_ == 0 ? 0 : x.size() / samples_};
       } else if (layer.has_dropout() && context_.training) {
         const DropoutPlace place = {context_.seed, context_.step, number, context_.first_position};
         const size_t cols = samples_ == 0 ? 0 : x.size() / samples_;
         x = Times(x, DropoutFactors(place, double{layer.dropout().rate()}, samples_, cols));
       } else if (layer.has_embedding()) {
-        *width = layer.embedding().width();
-        x = Lookup(Parameter(name + ".weight"), *width, x);
+        shape->push_back(layer.embedding().width());
+        x = Lookup(Parameter(name + ".weight"), shape->back(), x);
       } else if (layer.has_position_embedding()) {
         const Values table = Parameter(name + ".weight");
         for (size_t e = 0; e < x.size(); ++e) x[e] += table[e % table.size()];
@@ -66,17 +92,66 @@ class Reference {
         x = CausalAttention(name, layer.causal_attention(), *width, x);
       } else if (layer.has_tied_head()) {
         const Values table = Tied();
-        const LinearShape shape = {x.size() / *width, *width, table.size() / *width};
-        x = LinearForward(shape, x, table, {});
-        *width = shape.out;
+        const LinearShape product = {x.size() / *width, *width, table.size() / *width};
+        x = LinearForward(product, x, table, {});
+        *width = product.out;
       }
     }
     return x;
   }
 
   uint32_t next_number = 0;
+  // Sums for the running statistics, where they lie in the segment.
+  Values statistics;
 
  private:
+  Values Concat(const v1::ConcatSpec& concat, const std::string& name, Dimensions* shape,
+                const Values& x) {
+    std::vector<Values> parts;
+    std::vector<size_t> widths;
+    Dimensions of_branch;
+    for (int b = 0; b < concat.branch_size(); ++b) {
+      of_branch = *shape;
+      parts.push_back(
+          Chain(concat.branch(b).layer(), name + "." + std::to_string(b), &of_branch, x));
+      widths.push_back(of_branch.back());
+    }
+    Values y;
+    for (size_t row = 0; row < parts[0].size() / widths[0]; ++row) {
+      for (size_t b = 0; b < parts.size(); ++b) {
+        const auto first = parts[b].begin() + static_cast<ptrdiff_t>(row * widths[b]);
+        y.insert(y.end(), first, first + static_cast<ptrdiff_t>(widths[b]));
+      }
+    }
+    *shape = of_branch;
+    shape->back() = std::accumulate(widths.begin(), widths.end(), size_t{0});
+    return y;
+  }
+
+  Values BatchNorm(const std::string& name, double epsilon, const Values& x) {
+    const Values gain = Parameter(name + ".gain");
+    Moments moments = {Parameter(name + ".running_mean"), Parameter(name + ".running_variance")};
+    if (context_.training) {
+      moments = ColumnMoments(gain.size(), x);
+      const auto values = static_cast<double>(x.size() / gain.size());
+      const double unbiased = values > 1 ? values / (values - 1) : 1;
+      const auto terms = static_cast<double>(samples_ * model_.layout.terms_per_sample());
+      Note(name + ".running_mean", moments.mean, terms);
+      Note(name + ".running_variance", moments.variance, terms * unbiased);
+    }
+    return NormalizeColumns(x, moments, epsilon, gain, Parameter(name + ".bias"));
+  }
+
+  void Note(const std::string& name, const Values& values, double weight) {
+    statistics.resize(weights_.size(), 0.0);
+    for (const v1::ParameterLayout& parameter : model_.segment()->parameter()) {
+      if (parameter.name() != name) continue;
+      for (size_t j = 0; j < values.size(); ++j) {
+        statistics[parameter.offset() + j] = weight * values[j];
+      }
+    }
+  }
+
   static Values Slice(const v1::SegmentLayout* segment, const std::string& name,
                       const Values& from) {
     if (segment == nullptr) return {};
@@ -138,18 +213,39 @@ class Reference {
 
 }  // namespace
 
-Values ReferenceForward(const TestModel& model, const PassContext& context, const Values& x,
-                        const Values& weights, const Values& tied) {
+namespace {
+
+// Runs the block under test.
+Values Run(const TestModel& model, const Values& x, Reference* reference) {
   const v1::ModelSpec spec = ExpandModel(model.spec);
   const auto index = static_cast<int>(model.block);
   const v1::BlockLayout& layout = model.layout.block(index);
-  Reference reference(model, context, weights, tied,
-                      x.size() / static_cast<size_t>(model.input_size()));
   for (int b = 0; b < index; ++b) {
-    reference.next_number += static_cast<uint32_t>(CountLayers(spec.block(b)));
+    reference->next_number += static_cast<uint32_t>(CountLayers(spec.block(b)));
   }
-  size_t width = layout.input_shape(layout.input_shape_size() - 1);
-  return reference.Chain(spec.block(index).layer(), layout.name(), &width, x);
+  Dimensions shape(layout.input_shape().begin(), layout.input_shape().end());
+  return reference->Chain(spec.block(index).layer(), layout.name(), &shape, x);
+}
+
+size_t Samples(const TestModel& model, const Values& x) {
+  return x.size() / static_cast<size_t>(model.input_size());
+}
+
+}  // namespace
+
+Values ReferenceForward(const TestModel& model, const PassContext& context, const Values& x,
+                        const Values& weights, const Values& tied) {
+  Reference reference(model, context, weights, tied, Samples(model, x));
+  return Run(model, x, &reference);
+}
+
+Values ReferenceStatistics(const TestModel& model, const PassContext& context, const Values& x,
+                           const Values& weights) {
+  const Values tied;
+  Reference reference(model, context, weights, tied, Samples(model, x));
+  Run(model, x, &reference);
+  reference.statistics.resize(weights.size(), 0.0);
+  return reference.statistics;
 }
 
 }  // namespace sangam::testing

@@ -11,6 +11,10 @@ namespace sangam::testing {
 Values ReferenceForward(const TestModel& model, const PassContext& context, const Values& x,
                         const Values& weights, const Values& tied = {});
 
+// What a pass in training must give as gradients of running statistics; 0 elsewhere.
+Values ReferenceStatistics(const TestModel& model, const PassContext& context, const Values& x,
+                           const Values& weights);
+
 }  // namespace sangam::testing
 
 #endif  // SANGAM_TESTS_WORKER_LAYERS_BLOCK_REFERENCE_H_

@@ -84,6 +84,33 @@ std::vector<std::string> Blocks() {
       "input_shape: [3, 4] block { layer { transformer { heads: 2 dropout: 0.25 } } }",
       "input_shape: [3, 4] block { layer { position_embedding {} } "
       "layer { transformer { heads: 1 hidden: 6 rotary: true no_bias: true } } }",
+      "input_shape: [6, 5, 3] block { layer { conv2d { out_channels: 4 kernel_height: 3 padding: 1 "
+      "} } layer { relu {} } layer { max_pool2d { kernel: 2 } } layer { conv2d { out_channels: 2 "
+      "kernel_height: 2 kernel_width: 1 no_bias: true } } layer { sigmoid {} } }",
+      "input_shape: [7, 6, 2] block { layer { conv2d { out_channels: 3 kernel_height: 3 "
+      "kernel_width: 2 stride: 2 padding: 1 no_bias: true } } layer { relu {} } "
+      "layer { average_pool2d {} } layer { flatten {} } layer { linear { out_features: 2 } } }",
+      "input_shape: [5, 4, 2] block { layer { average_pool2d { kernel: 3 stride: 2 padding: 1 } } "
+      "layer { max_pool2d { kernel: 3 stride: 1 padding: 1 } } }",
+      "input_shape: [3, 2, 3] block { layer { batch_norm { epsilon: 0.1 } } layer { tanh {} } "
+      "layer { dropout { rate: 0.2 } } layer { batch_norm { epsilon: 0.5 momentum: 0.5 } } }",
+      "input_shape: 5 block { layer { linear { out_features: 4 } } "
+      "layer { batch_norm { epsilon: 0.1 } } layer { relu {} } }",
+      "input_shape: [3, 6] block { layer { layer_norm { epsilon: 0.1 } } layer { sigmoid {} } "
+      "layer { layer_norm { epsilon: 0.2 } } }",
+      "input_shape: [4, 4, 2] block { layer { concat { branch {} "
+      "branch { layer { conv2d { out_channels: 3 kernel_height: 3 padding: 1 } } "
+      "layer { relu {} } } branch { layer { dropout { rate: 0.3 } } layer { batch_norm { "
+      "epsilon: 0.1 } } } } } layer { concat { branch { layer { max_pool2d { kernel: 2 } } } "
+      "branch { layer { average_pool2d { kernel: 2 } } } } } }",
+      "input_shape: [2, 3] block { layer { concat { branch { layer { tanh {} } } branch {} "
+      "branch { layer { dropout {} } } } } }",
+      "input_shape: [4, 4, 2] block { layer { residual { layer { conv2d { out_channels: 3 "
+      "kernel_height: 3 stride: 2 padding: 1 } } layer { batch_norm { epsilon: 0.1 } } "
+      "shortcut { conv2d { out_channels: 3 kernel_height: 1 stride: 2 } } "
+      "shortcut { batch_norm { epsilon: 0.1 } } } } layer { relu {} } }",
+      "input_shape: [3, 4] block { layer { residual { layer { tanh {} } "
+      "shortcut { transformer { heads: 2 dropout: 0.25 } } } } }",
   };
 }
 
@@ -96,7 +123,17 @@ PassContext Context(uint64_t first_position = 40) {
 }
 
 std::vector<float> Weights(const TestModel& model) {
-  return RandomFloats(model.parameter_count(), 1);
+  std::vector<float> weights = RandomFloats(model.parameter_count(), 1);
+  if (model.segment() == nullptr) return weights;
+  for (const v1::ParameterLayout& parameter : model.segment()->parameter()) {
+    if (parameter.average_rate() == 0) continue;
+    // Variances are positive.
+    for (uint64_t e = 0; e < parameter.element_count(); ++e) {
+      float& value = weights[parameter.offset() + e];
+      value = std::abs(value) + 0.5f;
+    }
+  }
+  return weights;
 }
 
 std::unique_ptr<Block> NewBlock(const TestModel& model) {
@@ -148,10 +185,10 @@ TEST_P(BlockTest, ForwardAndGradientsAreTheReferences) {
     ExpectClose(result.y, forward(x, weights));
     ExpectClose(result.dx, NumericalGradient(
                                [&](const Values& at) { return Dot(forward(at, weights), dy); }, x));
-    ExpectClose(
-        result.dw,
-        NumericalGradient([&](const Values& at) { return Dot(forward(x, at), dy); }, weights),
-        static_cast<double>(rows));
+    Values dw = NumericalGradient([&](const Values& at) { return Dot(forward(x, at), dy); }, weights);
+    const Values statistics = testing::ReferenceStatistics(model_, lane.context, x, weights);
+    for (size_t e = 0; e < dw.size(); ++e) dw[e] += statistics[e];
+    ExpectClose(result.dw, dw, static_cast<double>(rows));
   }
 }
 

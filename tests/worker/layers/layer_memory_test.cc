@@ -50,22 +50,22 @@ TEST(LayerMemoryTest, EachPieceIsItsLayers) {
   float memory[64 * 16];
   PieceCutter cutter(16, memory);
   const std::vector<LayerDemand> demands = {LinearDemand(1, 2, 3, true),
-                                            ResidualDemand(3, {RmsNormDemand(1, 3)})};
+                                            ResidualDemand(3, 3, {ChainDemand({RmsNormDemand(1, 3)}), ChainDemand({})})};
   std::vector<LayerState> layers;
   CutStates(demands, &cutter, &layers);
   CutScratch(demands, &cutter, &layers);
   ASSERT_EQ(layers.size(), 2u);
-  ASSERT_EQ(layers[1].inner.size(), 1u);
+  ASSERT_EQ(layers[1].inner.size(), 2u);
   const auto place = [&memory](const float* piece) { return (piece - memory) / 16; };
   EXPECT_EQ(place(layers[0].output), 0);
   EXPECT_EQ(layers[0].kept, nullptr);
   EXPECT_EQ(place(layers[1].output), 3);
-  EXPECT_EQ(place(layers[1].inner[0].output), 6);
-  EXPECT_EQ(place(layers[1].inner[0].kept), 9);
+  EXPECT_EQ(place(layers[1].inner[0].inner[0].output), 6);
+  EXPECT_EQ(place(layers[1].inner[0].inner[0].kept), 9);
   EXPECT_EQ(place(layers[0].delta), 10);
   EXPECT_EQ(place(layers[0].input_gradient), 13);
   EXPECT_EQ(place(layers[1].input_gradient), 15);
-  EXPECT_EQ(place(layers[1].inner[0].input_gradient), 18);
+  EXPECT_EQ(place(layers[1].inner[0].inner[0].input_gradient), 18);
   EXPECT_EQ(cutter.total(), 21 * 16);
 }
 
@@ -83,7 +83,35 @@ v1::ModelSpec EveryLayer(bool recompute) {
     block { layer { transformer { heads: 3 dropout: 0.1 } } layer { tanh {} } }
     block { layer { linear { out_features: 12 } } layer { relu {} } layer { dropout {} } }
     block { layer { rms_norm {} } layer { tied_head { block: "embed" } } }
+    block {
+      layer { residual { layer { tanh {} } shortcut { layer_norm {} } shortcut { sigmoid {} } } }
+      layer { concat { branch {} branch { layer { batch_norm {} } layer { tanh {} } } } }
+    }
     block { layer { flatten {} } }
+  )",
+                                                            &model));
+  for (v1::BlockSpec& block : *model.mutable_block()) block.set_recompute(recompute);
+  return model;
+}
+
+// The same for images.
+v1::ModelSpec EveryImageLayer(bool recompute) {
+  v1::ModelSpec model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+    input_shape: [8, 7, 3]
+    block {
+      layer { conv2d { out_channels: 4 kernel_height: 3 padding: 1 } }
+      layer { relu {} }
+      layer { max_pool2d { kernel: 2 } }
+    }
+    block { layer { conv2d { out_channels: 5 kernel_height: 2 } } layer { batch_norm {} } }
+    block { layer { residual {
+      layer { conv2d { out_channels: 3 kernel_height: 1 stride: 2 no_bias: true } }
+      layer { relu {} }
+      shortcut { average_pool2d { kernel: 1 stride: 2 } }
+      shortcut { conv2d { out_channels: 3 kernel_height: 1 } }
+    } } }
+    block { layer { average_pool2d {} } layer { flatten {} } }
   )",
                                                             &model));
   for (v1::BlockSpec& block : *model.mutable_block()) block.set_recompute(recompute);
@@ -93,8 +121,9 @@ v1::ModelSpec EveryLayer(bool recompute) {
 // What plans count is what blocks allocate. 16 rows of any size are whole cache lines.
 TEST(BlockMemoryTest, IsWhatTheLayoutDeclares) {
   constexpr uint64_t kRows = 16;
-  for (const bool recompute : {false, true}) {
-    const v1::ModelSpec model = EveryLayer(recompute);
+  for (const v1::ModelSpec& model : {EveryLayer(false), EveryLayer(true), EveryImageLayer(false),
+                                     EveryImageLayer(true)}) {
+    const bool recompute = model.block(0).recompute();
     const auto layout = BuildModelLayout(model);
     ASSERT_TRUE(layout.ok()) << layout.status();
     for (int b = 0; b < layout->block_size(); ++b) {

@@ -1,11 +1,13 @@
 #include "worker/layers/loss.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
@@ -124,6 +126,52 @@ TEST(LossTest, ShapesThatDoNotFitAreRefused) {
   EXPECT_FALSE(Loss::Create(spec, 0).ok());
   spec.mutable_softmax_cross_entropy();
   EXPECT_FALSE(Loss::Create(spec, 3).ok());
+}
+
+// Bits of numbers, as labels are stored.
+std::vector<uint32_t> Targets(const std::vector<float>& numbers) {
+  std::vector<uint32_t> words;
+  for (const float number : numbers) words.push_back(absl::bit_cast<uint32_t>(number));
+  return words;
+}
+
+TEST(LossTest, SquaredErrorOfNumbers) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  v1::LossSpec spec;
+  spec.mutable_mean_squared_error();
+  const auto loss = Loss::Create(spec, 3);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  const DeviceMatrix outputs(backend.get(), 2, 3, {1, 2, 3, 4, 5, 6});
+  const DeviceMatrix gradient_device(backend.get(), 2, 3);
+  Matrix gradient = gradient_device.view();
+  const std::vector<uint32_t> targets = Targets({1, 1, 5, 4, 5.5f, 6});
+  const auto sums = (*loss)->Compute(backend.get(), outputs.view(), targets.data(), &gradient);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  EXPECT_EQ(sums->loss, 1 + 4 + 0.25);
+  EXPECT_EQ(sums->correct, 0u);
+  EXPECT_EQ(gradient_device.Read(), (std::vector<float>{0, 2, -4, 0, -1, 0}));
+  const DeviceMatrix wide(backend.get(), 2, 4, RandomFloats(8, 1));
+  EXPECT_EQ((*loss)->Compute(backend.get(), wide.view(), targets.data(), nullptr).status().message(),
+            "mean squared error: found outputs of 4 elements, expected the 3 targets");
+}
+
+TEST(LossTest, BinaryCrossEntropyOfNumbers) {
+  const std::unique_ptr<Backend> backend = NewBackend();
+  v1::LossSpec spec;
+  spec.mutable_binary_cross_entropy();
+  const auto loss = Loss::Create(spec, 2);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  const DeviceMatrix outputs(backend.get(), 2, 2, {0, 1000, -1000, 1000});
+  const DeviceMatrix gradient_device(backend.get(), 2, 2);
+  Matrix gradient = gradient_device.view();
+  const std::vector<uint32_t> targets = Targets({1, 1, 0, 0});
+  const auto sums = (*loss)->Compute(backend.get(), outputs.view(), targets.data(), &gradient);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  EXPECT_NEAR(sums->loss, std::log(2.0) + 1000, 1e-4);
+  EXPECT_EQ(sums->correct, 2u);
+  ExpectNear(gradient_device.Read(), {-0.5, 0, 0, 1}, 1e-6);
+  const std::vector<uint32_t> outside = Targets({1, 1, 2, 0});
+  EXPECT_FALSE((*loss)->Compute(backend.get(), outputs.view(), outside.data(), nullptr).ok());
 }
 
 TEST(LossTest, UnknownLossIsRefused) {

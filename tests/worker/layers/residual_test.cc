@@ -40,7 +40,7 @@ TEST(ResidualTest, AddsItsInputToWhatIsWithin) {
   std::vector<std::unique_ptr<Layer>> layers;
   layers.push_back(std::make_unique<ActivationLayer>(Activation::kTanh, 4));
   layers.push_back(std::make_unique<LinearLayer>(options));
-  const ResidualLayer layer(4, LayerChain(std::move(layers)));
+  const ResidualLayer layer(4, 4, LayerChain(std::move(layers)), LayerChain());
   EXPECT_TRUE(layer.has_parameters());
   const std::vector<float> weights = RandomFloats(16, 1);
   const auto forward = [](const Values& x, const Values& w) {
@@ -69,7 +69,7 @@ TEST(ResidualTest, AddsItsInputToWhatIsWithin) {
 TEST(ResidualTest, NothingWithinDoublesTheInput) {
   std::vector<std::unique_ptr<Layer>> layers;
   layers.push_back(std::make_unique<FlattenLayer>());
-  const ResidualLayer layer(3, LayerChain(std::move(layers)));
+  const ResidualLayer layer(3, 3, LayerChain(std::move(layers)), LayerChain());
   EXPECT_FALSE(layer.has_parameters());
   LayerHarness harness(layer, 3, 3, {});
   EXPECT_EQ(harness.Forward({1, -2, 3}), (std::vector<float>{2, -4, 6}));

@@ -65,6 +65,63 @@ class SizeBackend : public Backend {
                                          ConstMatrix, ConstMatrix, Matrix) override {
     return None();
   }
+  absl::Status DoAddScaled(float, ConstMatrix, bool, Matrix) override { return None(); }
+  absl::Status DoCopyColumns(ConstMatrix, int64_t, int64_t, Matrix, int64_t) override {
+    return None();
+  }
+  absl::Status DoConv2d(const WindowShape&, ConstMatrix, ConstMatrix, Epilogue, ConstMatrix,
+                        Matrix) override {
+    return None();
+  }
+  absl::Status DoConv2dBackwardInput(const WindowShape&, ConstMatrix, ConstMatrix,
+                                     Matrix) override {
+    return None();
+  }
+  absl::Status DoConv2dBackwardWeight(const WindowShape&, ConstMatrix, ConstMatrix, bool,
+                                      Matrix) override {
+    return None();
+  }
+  absl::Status DoMaxPool2d(const WindowShape&, ConstMatrix, Matrix) override { return None(); }
+  absl::Status DoMaxPool2dBackward(const WindowShape&, ConstMatrix, ConstMatrix, ConstMatrix,
+                                   Matrix) override {
+    return None();
+  }
+  absl::Status DoAveragePool2d(const WindowShape&, ConstMatrix, Matrix) override { return None(); }
+  absl::Status DoAveragePool2dBackward(const WindowShape&, ConstMatrix, Matrix) override {
+    return None();
+  }
+  absl::Status DoColumnMoments(ConstMatrix, Matrix, Matrix) override { return None(); }
+  absl::Status DoNormalizeColumns(ConstMatrix, ConstMatrix, ConstMatrix, float, ConstMatrix,
+                                  ConstMatrix, Matrix) override {
+    return None();
+  }
+  absl::Status DoBatchNormSums(ConstMatrix, ConstMatrix, ConstMatrix, float, ConstMatrix,
+                               Matrix) override {
+    return None();
+  }
+  absl::Status DoBatchNormBackward(ConstMatrix, ConstMatrix, ConstMatrix, float, ConstMatrix,
+                                   ConstMatrix, ConstMatrix, Matrix) override {
+    return None();
+  }
+  absl::Status DoLayerNorm(ConstMatrix, ConstMatrix, ConstMatrix, float, Matrix, Matrix,
+                           Matrix) override {
+    return None();
+  }
+  absl::Status DoLayerNormBackward(ConstMatrix, ConstMatrix, ConstMatrix, ConstMatrix, ConstMatrix,
+                                   Matrix) override {
+    return None();
+  }
+  absl::Status DoLayerNormParameterGradients(ConstMatrix, ConstMatrix, ConstMatrix, ConstMatrix,
+                                             bool, Matrix, Matrix) override {
+    return None();
+  }
+  absl::StatusOr<double> DoSquaredError(ConstMatrix, const float*, Matrix*) override {
+    return None();
+  }
+  absl::StatusOr<ClassificationSums> DoBinaryCrossEntropy(ConstMatrix, const float*,
+                                                          Matrix*) override {
+    return None();
+  }
   absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix, const uint32_t*,
                                                            Matrix*) override {
     return None();

@@ -202,6 +202,46 @@ TEST_F(TrainerTest, OneJobOneResultForEveryScheduleAndPipeline) {
   }
 }
 
+// Statistics of norms are those of micro-batches, wherever these are computed.
+TEST_F(TrainerTest, OneJobOneResultForANetworkOverImages) {
+  WorkerJob job;
+  job.cnn = true;
+  job.dropout = 0.2f;
+  job.train_samples = 63;  // 3 x 20 + 3: micro-batches without samples
+  struct Cut {
+    uint32_t micro_batches, shares;
+  };
+  for (const Cut cut : std::vector<Cut>{{8, 8}, {7, 3}}) {
+    job.micro_batches = cut.micro_batches;
+    job.shares = cut.shares;
+    job.ranks = job.chunks = 1;
+    job.lanes = 0;
+    job.schedule = v1::ONE_F_ONE_B;
+    job.workers = 1;
+    const Outcome alone = Train(job, 1);
+    for (uint32_t workers = 1; workers <= 3; ++workers) {
+      job.workers = workers;
+      EXPECT_TRUE(Train(job, 2) == alone) << "S=" << cut.shares << " workers=" << workers;
+    }
+    for (const v1::Schedule schedule :
+         {v1::GPIPE, v1::ONE_F_ONE_B, v1::INTERLEAVED, v1::ZERO_BUBBLE, v1::EAGER_ONE_F_ONE_B}) {
+      for (uint32_t ranks = 2; ranks <= 3; ++ranks) {
+        for (uint32_t pipelines = 1; pipelines <= 2; ++pipelines) {
+          job.schedule = schedule;
+          job.ranks = ranks;
+          job.workers = ranks * pipelines;
+          job.chunks = schedule == v1::INTERLEAVED ? 2 : 1;
+          job.credits = 16;
+          job.lanes = pipelines == 1 ? 2 : 1;
+          EXPECT_TRUE(Train(job, 1) == alone)
+              << v1::Schedule_Name(schedule) << " S=" << cut.shares << " ranks=" << ranks
+              << " pipelines=" << pipelines;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(TrainerTest, CutStreamsBetweenStagesChangeNothing) {
   WorkerJob job;
   job.deep = true;

@@ -20,6 +20,11 @@
 #include "worker/backend/cpu/rms_norm.h"
 #include "worker/backend/cpu/rotary.h"
 #include "worker/backend/cpu/softmax.h"
+#include "worker/backend/cpu/batch_norm.h"
+#include "worker/backend/cpu/conv2d.h"
+#include "worker/backend/cpu/layer_norm.h"
+#include "worker/backend/cpu/number_losses.h"
+#include "worker/backend/cpu/pooling.h"
 #include "worker/backend/views.h"
 
 namespace sangam {
@@ -34,6 +39,19 @@ class CpuMemory : public BackendMemory {
  private:
   FloatBuffer buffer_;
 };
+
+void Finish(Epilogue epilogue, const float* bias, Matrix product) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return;
+    case Epilogue::kBias:
+      cpu_kernels::AddBias(bias, product);
+      return;
+    case Epilogue::kBiasRelu:
+      cpu_kernels::AddBiasRelu(bias, product);
+      return;
+  }
+}
 
 class CpuBackend : public Backend {
  public:
@@ -69,16 +87,7 @@ class CpuBackend : public Backend {
 
   absl::Status DoGemm(const GemmArguments& arguments) override {
     RETURN_IF_ERROR(gemm_.Multiply(arguments));
-    switch (arguments.epilogue) {
-      case Epilogue::kNone:
-        break;
-      case Epilogue::kBias:
-        cpu_kernels::AddBias(arguments.bias.data, arguments.c);
-        break;
-      case Epilogue::kBiasRelu:
-        cpu_kernels::AddBiasRelu(arguments.bias.data, arguments.c);
-        break;
-    }
+    Finish(arguments.epilogue, arguments.bias.data, arguments.c);
     return absl::OkStatus();
   }
 
@@ -166,6 +175,122 @@ class CpuBackend : public Backend {
                                qkv_gradient.data);
   }
 
+  absl::Status DoAddScaled(float scale, ConstMatrix in, bool accumulate, Matrix out) override {
+    cpu_kernels::AddScaled(scale, in.data, in.size(), accumulate, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoCopyColumns(ConstMatrix in, int64_t in_column, int64_t columns, Matrix out,
+                             int64_t out_column) override {
+    cpu_kernels::CopyColumns(in, in_column, columns, out, out_column);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoConv2d(const WindowShape& shape, ConstMatrix in, ConstMatrix weight,
+                        Epilogue epilogue, ConstMatrix bias, Matrix out) override {
+    RETURN_IF_ERROR(conv2d_.Forward(&gemm_, shape, in, weight, out));
+    Finish(epilogue, bias.data, {out.data, out.size() / shape.out_channels, shape.out_channels});
+    return absl::OkStatus();
+  }
+
+  absl::Status DoConv2dBackwardInput(const WindowShape& shape, ConstMatrix weight,
+                                     ConstMatrix output_gradient, Matrix input_gradient) override {
+    return conv2d_.BackwardInput(&gemm_, shape, weight, output_gradient, input_gradient);
+  }
+
+  absl::Status DoConv2dBackwardWeight(const WindowShape& shape, ConstMatrix in,
+                                      ConstMatrix output_gradient, bool accumulate,
+                                      Matrix weight_gradient) override {
+    return conv2d_.BackwardWeight(&gemm_, shape, in, output_gradient, accumulate, weight_gradient);
+  }
+
+  absl::Status DoMaxPool2d(const WindowShape& shape, ConstMatrix in, Matrix out) override {
+    cpu_kernels::MaxPool2d(shape, in, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoMaxPool2dBackward(const WindowShape& shape, ConstMatrix in, ConstMatrix out,
+                                   ConstMatrix output_gradient, Matrix input_gradient) override {
+    cpu_kernels::MaxPool2dBackward(shape, in, out.data, output_gradient.data, input_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoAveragePool2d(const WindowShape& shape, ConstMatrix in, Matrix out) override {
+    cpu_kernels::AveragePool2d(shape, in, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoAveragePool2dBackward(const WindowShape& shape, ConstMatrix output_gradient,
+                                       Matrix input_gradient) override {
+    cpu_kernels::AveragePool2dBackward(shape, output_gradient, input_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoColumnMoments(ConstMatrix in, Matrix mean, Matrix variance) override {
+    cpu_kernels::ColumnMoments(in, mean.data, variance.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoNormalizeColumns(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                  float epsilon, ConstMatrix gain, ConstMatrix bias,
+                                  Matrix out) override {
+    cpu_kernels::NormalizeColumns(in, mean.data, variance.data, epsilon, gain.data, bias.data,
+                                  out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoBatchNormSums(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                               float epsilon, ConstMatrix output_gradient, Matrix sums) override {
+    cpu_kernels::BatchNormSums(in, mean.data, variance.data, epsilon, output_gradient.data,
+                               sums.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoBatchNormBackward(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
+                                   float epsilon, ConstMatrix gain, ConstMatrix sums,
+                                   ConstMatrix output_gradient, Matrix input_gradient) override {
+    cpu_kernels::BatchNormBackward(in, mean.data, variance.data, epsilon, gain.data, sums.data,
+                                   output_gradient.data, input_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoLayerNorm(ConstMatrix in, ConstMatrix gain, ConstMatrix bias, float epsilon,
+                           Matrix out, Matrix mean, Matrix inverse_deviation) override {
+    cpu_kernels::LayerNorm(in, gain.data, bias.data, epsilon, out.data, mean.data,
+                           inverse_deviation.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoLayerNormBackward(ConstMatrix in, ConstMatrix gain, ConstMatrix mean,
+                                   ConstMatrix inverse_deviation, ConstMatrix output_gradient,
+                                   Matrix input_gradient) override {
+    cpu_kernels::LayerNormBackward(in, gain.data, mean.data, inverse_deviation.data,
+                                   output_gradient.data, input_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoLayerNormParameterGradients(ConstMatrix in, ConstMatrix mean,
+                                             ConstMatrix inverse_deviation,
+                                             ConstMatrix output_gradient, bool accumulate,
+                                             Matrix gain_gradient, Matrix bias_gradient) override {
+    cpu_kernels::LayerNormParameterGradients(in, mean.data, inverse_deviation.data,
+                                             output_gradient.data, accumulate, gain_gradient.data,
+                                             bias_gradient.data);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> DoSquaredError(ConstMatrix outputs, const float* targets,
+                                        Matrix* gradient) override {
+    return cpu_kernels::SquaredError(outputs, targets,
+                                     gradient == nullptr ? nullptr : gradient->data);
+  }
+
+  absl::StatusOr<ClassificationSums> DoBinaryCrossEntropy(ConstMatrix outputs, const float* targets,
+                                                          Matrix* gradient) override {
+    return cpu_kernels::BinaryCrossEntropy(outputs, targets,
+                                           gradient == nullptr ? nullptr : gradient->data);
+  }
+
   absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
                                                            const uint32_t* labels,
                                                            Matrix* gradient) override {
@@ -177,6 +302,7 @@ class CpuBackend : public Backend {
   CpuGemm gemm_;
   CpuRotary rotary_;
   CpuAttention attention_;
+  CpuConv2d conv2d_;
 };
 
 }  // namespace

@@ -55,6 +55,22 @@ void Add(const float* a, const float* b, int64_t size, float* out) {
   for (int64_t i = 0; i < size; ++i) out[i] = a[i] + b[i];
 }
 
+SANGAM_CPU_KERNEL
+void AddScaled(float scale, const float* in, int64_t size, bool accumulate, float* out) {
+  if (accumulate) {
+    for (int64_t i = 0; i < size; ++i) out[i] += scale * in[i];
+  } else {
+    for (int64_t i = 0; i < size; ++i) out[i] = scale * in[i];
+  }
+}
+
+void CopyColumns(ConstMatrix in, int64_t in_column, int64_t columns, Matrix out,
+                 int64_t out_column) {
+  for (int64_t r = 0; r < in.rows; ++r) {
+    std::copy_n(in.data + r * in.cols + in_column, columns, out.data + r * out.cols + out_column);
+  }
+}
+
 void AddRepeated(ConstMatrix in, ConstMatrix addend, float* out) {
   const int64_t size = addend.size();
   for (int64_t first = 0; first < in.size(); first += size) {
@@ -82,6 +98,7 @@ void Activate(Activation activation, ConstMatrix in, float* out) {
       for (int64_t i = 0; i < size; ++i) out[i] = cpu_functions::Tanh(x[i]);
       return;
     case Activation::kSigmoid:
+      for (int64_t i = 0; i < size; ++i) out[i] = cpu_functions::Sigmoid(x[i]);
       return;
   }
 }
@@ -106,6 +123,9 @@ void ActivateBackward(Activation activation, const float* kept, ConstMatrix outp
       }
       return;
     case Activation::kSigmoid:
+      for (int64_t i = 0; i < size; ++i) {
+        input_gradient[i] = dy[i] * (kept[i] * (1.0f - kept[i]));
+      }
       return;
   }
 }

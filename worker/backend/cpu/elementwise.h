@@ -21,6 +21,13 @@ void SumRows(ConstMatrix in, bool accumulate, float* out);
 // out[i] = a[i] + b[i] for `size` elements.
 void Add(const float* a, const float* b, int64_t size, float* out);
 
+// out[i] = scale * in[i], or +=, for `size` elements.
+void AddScaled(float scale, const float* in, int64_t size, bool accumulate, float* out);
+
+// As Backend::CopyColumns.
+void CopyColumns(ConstMatrix in, int64_t in_column, int64_t columns, Matrix out,
+                 int64_t out_column);
+
 // As Backend::AddRepeated.
 void AddRepeated(ConstMatrix in, ConstMatrix addend, float* out);
 

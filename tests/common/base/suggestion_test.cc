@@ -1,4 +1,4 @@
-#include "client/suggestion.h"
+#include "common/base/suggestion.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-#ifndef SANGAM_CLIENT_SUGGESTION_H_
-#define SANGAM_CLIENT_SUGGESTION_H_
+#ifndef SANGAM_COMMON_BASE_SUGGESTION_H_
+#define SANGAM_COMMON_BASE_SUGGESTION_H_
 
 #include <string>
 #include <vector>
@@ -18,4 +18,4 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& c
 
 }  // namespace sangam
 
-#endif  // SANGAM_CLIENT_SUGGESTION_H_
+#endif  // SANGAM_COMMON_BASE_SUGGESTION_H_
