@@ -23,8 +23,7 @@ void ForEachTap(const ReferenceWindow& w, const Values& x, const Visit& visit) {
             const size_t col = c * w.stride + j;
             if (row < w.padding || row - w.padding >= w.height) continue;
             if (col < w.padding || col - w.padding >= w.width) continue;
-            const size_t pixel =
-                (image * w.height + row - w.padding) * w.width + col - w.padding;
+            const size_t pixel = (image * w.height + row - w.padding) * w.width + col - w.padding;
             visit(result, pixel, i * w.kernel_width + j);
           }
         }
@@ -39,8 +38,7 @@ size_t Results(const ReferenceWindow& w, const Values& x) {
 
 }  // namespace
 
-Values Conv2d(const ReferenceWindow& w, const Values& x, const Values& weight,
-              const Values& bias) {
+Values Conv2d(const ReferenceWindow& w, const Values& x, const Values& weight, const Values& bias) {
   Values y(Results(w, x), 0.0);
   const size_t kernel = w.kernel_height * w.kernel_width;
   ForEachTap(w, x, [&](size_t result, size_t pixel, size_t element) {

@@ -29,8 +29,8 @@ Values Conv2d(const ReferenceWindow& window, const Values& x, const Values& weig
 struct Conv2dGradients {
   Values x, weight, bias;
 };
-Conv2dGradients Conv2dBackward(const ReferenceWindow& window, const Values& x,
-                               const Values& weight, const Values& dy);
+Conv2dGradients Conv2dBackward(const ReferenceWindow& window, const Values& x, const Values& weight,
+                               const Values& dy);
 
 Values MaxPool2d(const ReferenceWindow& window, const Values& x);
 Values MaxPool2dBackward(const ReferenceWindow& window, const Values& x, const Values& dy);

@@ -45,15 +45,15 @@ TEST(ReferenceImagesTest, ConvolutionBackwardIsTheDerivative) {
   const Values bias = Scattered(3);
   const Values dy = Scattered(2 * w.out_elements());
   const Conv2dGradients gradients = Conv2dBackward(w, x, weight, dy);
-  ExpectNear(gradients.x, NumericalGradient(
-                              [&](const Values& at) { return Dot(Conv2d(w, at, weight, bias), dy); },
-                              x));
-  ExpectNear(gradients.weight,
-             NumericalGradient([&](const Values& at) { return Dot(Conv2d(w, x, at, bias), dy); },
-                               weight));
-  ExpectNear(gradients.bias,
-             NumericalGradient([&](const Values& at) { return Dot(Conv2d(w, x, weight, at), dy); },
-                               bias));
+  ExpectNear(
+      gradients.x,
+      NumericalGradient([&](const Values& at) { return Dot(Conv2d(w, at, weight, bias), dy); }, x));
+  ExpectNear(
+      gradients.weight,
+      NumericalGradient([&](const Values& at) { return Dot(Conv2d(w, x, at, bias), dy); }, weight));
+  ExpectNear(
+      gradients.bias,
+      NumericalGradient([&](const Values& at) { return Dot(Conv2d(w, x, weight, at), dy); }, bias));
 }
 
 TEST(ReferenceImagesTest, PoolingByHand) {

@@ -45,8 +45,8 @@ Values NormalizeColumns(size_t cols, const Values& x, const Moments& moments, do
 NormGradients BatchNormBackward(size_t cols, const Values& x, double epsilon, const Values& gain,
                                 const Values& dy) {
   const auto rows = static_cast<double>(x.size() / cols);
-  const Values unit = NormalizeColumns(cols, x, ColumnMoments(cols, x), epsilon,
-                                       Values(cols, 1.0), Values(cols, 0.0));
+  const Values unit = NormalizeColumns(cols, x, ColumnMoments(cols, x), epsilon, Values(cols, 1.0),
+                                       Values(cols, 0.0));
   const Moments moments = ColumnMoments(cols, x);
   NormGradients gradients = {{}, Values(cols, 0.0), Values(cols, 0.0)};
   for (size_t i = 0; i < x.size(); ++i) {
@@ -67,9 +67,9 @@ Values LayerNorm(size_t cols, const Values& x, double epsilon, const Values& gai
   const size_t rows = x.size() / cols;
   if (rows == 0) return y;
   const Values columns = Transpose(cols, x);
-  const Values unit = Transpose(
-      rows, NormalizeColumns(rows, columns, ColumnMoments(rows, columns), epsilon,
-                             Values(rows, 1.0), Values(rows, 0.0)));
+  const Values unit =
+      Transpose(rows, NormalizeColumns(rows, columns, ColumnMoments(rows, columns), epsilon,
+                                       Values(rows, 1.0), Values(rows, 0.0)));
   for (size_t i = 0; i < y.size(); ++i) y[i] = gain[i % cols] * unit[i] + bias[i % cols];
   return y;
 }

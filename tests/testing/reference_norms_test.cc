@@ -47,8 +47,8 @@ using Norm = std::function<Values(const Values& x, const Values& gain, const Val
 void ExpectDerivative(const NormGradients& gradients, const Norm& norm, const Values& x,
                       const Values& gain, const Values& dy) {
   const Values bias = Scattered(gain.size(), 9);
-  ExpectNear(gradients.x, NumericalGradient(
-                              [&](const Values& at) { return Dot(norm(at, gain, bias), dy); }, x));
+  ExpectNear(gradients.x,
+             NumericalGradient([&](const Values& at) { return Dot(norm(at, gain, bias), dy); }, x));
   ExpectNear(gradients.gain,
              NumericalGradient([&](const Values& at) { return Dot(norm(x, at, bias), dy); }, gain));
   ExpectNear(gradients.bias,

@@ -175,8 +175,8 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
                                                     /*first_step=*/0));
   ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, worker, lanes));
   if (!IsNative(options.backend, ToPrecision(job->spec.precision()))) {
-    LogInfo("precision has no instructions on this machine", "job=%d precision=%s",
-            job->plan.job(), v1::Precision_Name(job->spec.precision()));
+    LogInfo("precision has no instructions on this machine", "job=%d precision=%s", job->plan.job(),
+            v1::Precision_Name(job->spec.precision()));
   }
   for (uint32_t l = 0; l < lanes; ++l) {
     ASSIGN_OR_RETURN(

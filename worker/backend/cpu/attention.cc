@@ -256,8 +256,7 @@ absl::Status CpuAttention::Reserve(int64_t size) {
 }
 
 absl::Status CpuAttention::MakeFactors(ConstMatrix qkv, const float* output_gradient,
-                                       const float** qkv_factors,
-                                       const float** gradient_factors) {
+                                       const float** qkv_factors, const float** gradient_factors) {
   *qkv_factors = qkv.data;
   *gradient_factors = output_gradient;
   if (precision_ == Precision::kFp32) return absl::OkStatus();
@@ -310,12 +309,12 @@ absl::Status CpuAttention::Backward(const AttentionShape& shape, ConstMatrix qkv
       const int64_t at_out = row * sizes.stride_out + h * sizes.width;
       const float* q = factors + at_qkv;
       float* dq = qkv_gradient + at_qkv;
-      cpu_kernels::AttendBackward(sizes,
-                                  {q, q + sizes.stride_out, q + 2 * sizes.stride_out, out + at_out,
-                                   log_sum + row * sizes.stride_sums + h, output_gradient + at_out,
-                                   gradient_factors + at_out,
-                                   dq, dq + sizes.stride_out, dq + 2 * sizes.stride_out},
-                                  scratch_.data());
+      cpu_kernels::AttendBackward(
+          sizes,
+          {q, q + sizes.stride_out, q + 2 * sizes.stride_out, out + at_out,
+           log_sum + row * sizes.stride_sums + h, output_gradient + at_out,
+           gradient_factors + at_out, dq, dq + sizes.stride_out, dq + 2 * sizes.stride_out},
+          scratch_.data());
     }
   }
   return absl::OkStatus();

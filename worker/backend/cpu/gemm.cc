@@ -126,8 +126,7 @@ absl::Status CpuGemm::MultiplyPacked(const GemmArguments& arguments) {
   cpu_kernels::PackBf16(arguments.b.data, arguments.b.size(), b);
   const int64_t k = arguments.transpose_a ? arguments.a.rows : arguments.a.cols;
   return matmul_->Multiply({arguments.c.rows, arguments.c.cols, k, arguments.transpose_a,
-                            arguments.transpose_b, a, b, arguments.c.data,
-                            arguments.accumulate});
+                            arguments.transpose_b, a, b, arguments.c.data, arguments.accumulate});
 }
 
 absl::Status CpuGemm::MultiplyFloats(const GemmArguments& arguments) {

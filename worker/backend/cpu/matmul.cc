@@ -112,10 +112,8 @@ class OneDnnMatmul : public CpuMatmul {
   }
 
   absl::StatusOr<Product> Make(const MatmulCall& call) {
-    ASSIGN_OR_RETURN(const dnnl_memory_desc_t a,
-                     Describe(call.m, call.k, call.transpose_a, type_));
-    ASSIGN_OR_RETURN(const dnnl_memory_desc_t b,
-                     Describe(call.k, call.n, call.transpose_b, type_));
+    ASSIGN_OR_RETURN(const dnnl_memory_desc_t a, Describe(call.m, call.k, call.transpose_a, type_));
+    ASSIGN_OR_RETURN(const dnnl_memory_desc_t b, Describe(call.k, call.n, call.transpose_b, type_));
     ASSIGN_OR_RETURN(const dnnl_memory_desc_t c, Describe(call.m, call.n, false, dnnl_f32));
     dnnl_matmul_desc_t operation;
     RETURN_IF_ERROR(ToStatus(dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c)));

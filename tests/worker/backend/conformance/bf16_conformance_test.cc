@@ -80,8 +80,8 @@ std::vector<float> Multiply(Backend* backend, const GemmCase& c, int64_t offset)
 
 std::vector<GemmCase> GemmCases() {
   std::vector<GemmCase> cases;
-  const std::vector<std::vector<int64_t>> sizes = {
-      {1, 1, 1}, {3, 5, 7}, {33, 17, 65}, {32, 512, 100}, {5, 10, 300}, {4, 3, 0}};
+  const std::vector<std::vector<int64_t>> sizes = {{1, 1, 1},      {3, 5, 7},    {33, 17, 65},
+                                                   {32, 512, 100}, {5, 10, 300}, {4, 3, 0}};
   for (const auto& size : sizes) {
     for (int form = 0; form < 8; ++form) {
       cases.push_back(
@@ -104,9 +104,8 @@ TEST_P(Bf16ConformanceTest, GemmMultipliesRoundedFactors) {
       double sum = c.accumulate ? before[static_cast<size_t>(i)] : 0.0;
       double size = std::abs(sum);
       for (int64_t q = 0; q < c.k; ++q) {
-        const double term =
-            a[static_cast<size_t>(c.transpose_a ? q * c.m + row : row * c.k + q)] *
-            b[static_cast<size_t>(c.transpose_b ? col * c.k + q : q * c.n + col)];
+        const double term = a[static_cast<size_t>(c.transpose_a ? q * c.m + row : row * c.k + q)] *
+                            b[static_cast<size_t>(c.transpose_b ? col * c.k + q : q * c.n + col)];
         sum += term;
         size += std::abs(term);
       }
@@ -145,9 +144,8 @@ TEST_P(Bf16ConformanceTest, ConvolutionsMultiplyRoundedFactors) {
     const DeviceMatrix out(backend.get(), c.images, c.shape.out().elements());
     const DeviceMatrix dx(backend.get(), c.images, c.shape.in.elements());
     const DeviceMatrix dw(backend.get(), c.shape.out_channels, cols);
-    ASSERT_TRUE(backend
-                    ->Conv2d(c.shape, in.view(), weights.view(), Epilogue::kNone, {}, out.view())
-                    .ok());
+    ASSERT_TRUE(
+        backend->Conv2d(c.shape, in.view(), weights.view(), Epilogue::kNone, {}, out.view()).ok());
     ASSERT_TRUE(
         backend->Conv2dBackwardInput(c.shape, weights.view(), gradient.view(), dx.view()).ok());
     ASSERT_TRUE(
@@ -187,8 +185,7 @@ TEST_P(Bf16ConformanceTest, AttentionIsAsExactAsItsFactors) {
     const DeviceMatrix out(backend.get(), 74, 24);
     const DeviceMatrix log_sum(backend.get(), 74, 3);
     const DeviceMatrix dx(backend.get(), 74, 72);
-    ASSERT_TRUE(
-        backend->CausalAttention(of_backend, qkv.view(), out.view(), log_sum.view()).ok());
+    ASSERT_TRUE(backend->CausalAttention(of_backend, qkv.view(), out.view(), log_sum.view()).ok());
     ASSERT_TRUE(backend
                     ->CausalAttentionBackward(of_backend, qkv.view(), out.view(), log_sum.view(),
                                               d.view(), dx.view())

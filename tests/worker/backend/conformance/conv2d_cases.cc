@@ -88,8 +88,7 @@ void IsAsTheReference(Backend* backend, const WindowCase& c) {
     const std::vector<float> y = Forward(backend, c, e, epilogue);
     ASSERT_EQ(y.size(), expected.size());
     for (size_t i = 0; i < y.size(); ++i) {
-      const double value =
-          epilogue == Epilogue::kBiasRelu && expected[i] < 0 ? 0.0 : expected[i];
+      const double value = epilogue == Epilogue::kBiasRelu && expected[i] < 0 ? 0.0 : expected[i];
       ASSERT_NEAR(y[i], value, Tolerance(e.weight_cols) * size[i]) << i;
     }
   }

@@ -47,8 +47,8 @@ void ExpectNear(const std::vector<float>& found, const Values& expected, double 
 struct BatchNormResult {
   std::vector<float> mean, variance, y, sums, dx;
   bool operator==(const BatchNormResult& other) const {
-    return mean == other.mean && variance == other.variance && y == other.y &&
-           sums == other.sums && dx == other.dx;
+    return mean == other.mean && variance == other.variance && y == other.y && sums == other.sums &&
+           dx == other.dx;
   }
 };
 
@@ -68,8 +68,8 @@ BatchNormResult BatchNorm(Backend* backend, const Example& e, int64_t offset) {
                                      gain.view(), bias.view(), out.view())
                   .ok());
   EXPECT_TRUE(backend
-                  ->BatchNormSums(in.view(), mean.view(), variance.view(), kNormEpsilon,
-                                  dy.view(), sums.view())
+                  ->BatchNormSums(in.view(), mean.view(), variance.view(), kNormEpsilon, dy.view(),
+                                  sums.view())
                   .ok());
   EXPECT_TRUE(backend
                   ->BatchNormBackward(in.view(), mean.view(), variance.view(), kNormEpsilon,
@@ -170,8 +170,7 @@ void LayerNormIsAsTheReference(Backend* backend, int64_t rows, int64_t cols) {
   const double epsilon = double{kNormEpsilon};
   const Values x = ToDouble(e.x);
   const LayerNormResult found = NormRows(backend, e, 0);
-  const double tolerance =
-      (cols == 1 ? 1 / std::sqrt(epsilon) : 8) * Tolerance(cols / 16);
+  const double tolerance = (cols == 1 ? 1 / std::sqrt(epsilon) : 8) * Tolerance(cols / 16);
   ExpectNear(found.y, LayerNorm(width, x, epsilon, ToDouble(e.gain), ToDouble(e.bias)), tolerance);
   const NormGradients expected =
       LayerNormBackward(width, x, epsilon, ToDouble(e.gain), ToDouble(e.dy));
@@ -250,8 +249,8 @@ std::vector<OpCase> NormCases() {
       {"LayerNormRowsAreApart", LayerNormRowsAreApart},
       {"NormNaNIsNotHidden", NaNIsNotHidden},
   };
-  const std::vector<std::vector<int64_t>> shapes = {{1, 1},  {1, 5},  {3, 2},   {5, 16},  {4, 17},
-                                                    {9, 31}, {7, 64}, {33, 65}, {17, 500}, {800, 9}};
+  const std::vector<std::vector<int64_t>> shapes = {
+      {1, 1}, {1, 5}, {3, 2}, {5, 16}, {4, 17}, {9, 31}, {7, 64}, {33, 65}, {17, 500}, {800, 9}};
   for (const auto& shape : shapes) {
     const std::string suffix = absl::StrCat("_", shape[0], "x", shape[1]);
     cases.push_back({absl::StrCat("BatchNorm", suffix), [shape](Backend* backend) {
@@ -261,8 +260,8 @@ std::vector<OpCase> NormCases() {
                        LayerNormIsAsTheReference(backend, shape[0], shape[1]);
                      }});
   }
-  cases.push_back({"LayerNorm_0x5",
-                   [](Backend* backend) { LayerNormIsAsTheReference(backend, 0, 5); }});
+  cases.push_back(
+      {"LayerNorm_0x5", [](Backend* backend) { LayerNormIsAsTheReference(backend, 0, 5); }});
   return cases;
 }
 

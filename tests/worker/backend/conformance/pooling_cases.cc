@@ -27,8 +27,8 @@ Pooled MaxPool(Backend* backend, const WindowCase& c, const std::vector<float>& 
   EXPECT_TRUE(backend->MaxPool2d(c.shape, in.view(), out.view()).ok());
   const DeviceMatrix dy_device(backend, c.images, c.shape.out().elements(), dy);
   const DeviceMatrix dx(backend, c.images, c.shape.in.elements());
-  const absl::Status status = backend->MaxPool2dBackward(c.shape, in.view(), out.view(),
-                                                         dy_device.view(), dx.view());
+  const absl::Status status =
+      backend->MaxPool2dBackward(c.shape, in.view(), out.view(), dy_device.view(), dx.view());
   EXPECT_TRUE(status.ok()) << status;
   return {out.Read(), dx.Read()};
 }

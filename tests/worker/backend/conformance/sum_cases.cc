@@ -110,8 +110,7 @@ void SumsRepeated(Backend* backend, int64_t repeats, int64_t rows, int64_t cols)
 }  // namespace
 
 std::vector<OpCase> SumCases() {
-  std::vector<OpCase> cases = {{"AddToItself", AddsToItself},
-                               {"CopyColumns", CopiesColumns}};
+  std::vector<OpCase> cases = {{"AddToItself", AddsToItself}, {"CopyColumns", CopiesColumns}};
   const std::vector<std::vector<int64_t>> shapes = {{0, 5}, {5, 0},  {1, 1},    {1, 10},
                                                     {3, 7}, {4, 16}, {13, 129}, {64, 100}};
   for (const auto& shape : shapes) {

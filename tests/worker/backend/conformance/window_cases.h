@@ -22,10 +22,10 @@ struct WindowCase {
 
   ReferenceWindow reference() const {
     const auto size = [](int64_t value) { return static_cast<size_t>(value); };
-    return {size(shape.in.height),          size(shape.in.width),
-            size(shape.in.channels),        size(shape.window.kernel_height),
+    return {size(shape.in.height),           size(shape.in.width),
+            size(shape.in.channels),         size(shape.window.kernel_height),
             size(shape.window.kernel_width), size(shape.window.stride),
-            size(shape.window.padding),     size(shape.out_channels)};
+            size(shape.window.padding),      size(shape.out_channels)};
   }
 
   std::string name() const {
@@ -38,13 +38,13 @@ struct WindowCase {
 // No, one, odd and even sizes, around the widths of vectors; all strides and paddings that differ.
 inline std::vector<WindowCase> WindowCases() {
   return {
-      {0, {{5, 5, 3}, {3, 3, 1, 1}, 4}},    {1, {{1, 1, 1}, {1, 1, 1, 0}, 1}},
-      {2, {{3, 3, 1}, {3, 3, 1, 0}, 1}},    {3, {{5, 4, 2}, {3, 2, 1, 1}, 3}},
-      {2, {{7, 5, 3}, {3, 3, 2, 1}, 5}},    {2, {{7, 7, 5}, {2, 2, 2, 0}, 7}},
-      {1, {{8, 9, 4}, {5, 5, 3, 2}, 9}},    {3, {{6, 6, 17}, {1, 1, 1, 0}, 13}},
-      {2, {{9, 9, 8}, {1, 1, 2, 0}, 16}},   {5, {{28, 28, 1}, {3, 3, 1, 1}, 32}},
+      {0, {{5, 5, 3}, {3, 3, 1, 1}, 4}},     {1, {{1, 1, 1}, {1, 1, 1, 0}, 1}},
+      {2, {{3, 3, 1}, {3, 3, 1, 0}, 1}},     {3, {{5, 4, 2}, {3, 2, 1, 1}, 3}},
+      {2, {{7, 5, 3}, {3, 3, 2, 1}, 5}},     {2, {{7, 7, 5}, {2, 2, 2, 0}, 7}},
+      {1, {{8, 9, 4}, {5, 5, 3, 2}, 9}},     {3, {{6, 6, 17}, {1, 1, 1, 0}, 13}},
+      {2, {{9, 9, 8}, {1, 1, 2, 0}, 16}},    {5, {{28, 28, 1}, {3, 3, 1, 1}, 32}},
       {4, {{14, 14, 32}, {3, 3, 1, 1}, 33}}, {2, {{8, 8, 65}, {3, 3, 1, 1}, 64}},
-      {2, {{12, 10, 3}, {7, 7, 2, 3}, 16}}, {1, {{4, 4, 3}, {4, 4, 1, 3}, 2}},
+      {2, {{12, 10, 3}, {7, 7, 2, 3}, 16}},  {1, {{4, 4, 3}, {4, 4, 1, 3}, 2}},
       {1, {{70, 70, 16}, {3, 3, 1, 1}, 8}},
   };
 }

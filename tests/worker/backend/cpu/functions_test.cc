@@ -68,8 +68,8 @@ TEST(CpuFunctionsTest, TanhIsOddAndBounded) {
 TEST(CpuFunctionsTest, SigmoidIsWithinThreeUlp) {
   double worst = 0;
   ForManyFloats([&](float x) {
-    const double exact = x < 0 ? std::exp(double{x}) / (1 + std::exp(double{x}))
-                               : 1 / (1 + std::exp(-double{x}));
+    const double exact =
+        x < 0 ? std::exp(double{x}) / (1 + std::exp(double{x})) : 1 / (1 + std::exp(-double{x}));
     if (x > -87.3f) worst = std::max(worst, Ulps(Sigmoid(x), exact));
   });
   EXPECT_LE(worst, 3.0);

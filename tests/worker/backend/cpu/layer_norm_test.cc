@@ -45,8 +45,7 @@ TEST(CpuLayerNormTest, RowsAreSummedInLanes) {
     float squares[kLanes] = {};
     for (size_t j = 0; j < kCols; ++j) squares[j % kLanes] += (x[j] - mean) * (x[j] - mean);
     EXPECT_EQ(e.mean[r], mean);
-    EXPECT_EQ(e.inverse[r],
-              1.0f / std::sqrt(FoldSum(squares) / static_cast<float>(kCols) + 0.5f));
+    EXPECT_EQ(e.inverse[r], 1.0f / std::sqrt(FoldSum(squares) / static_cast<float>(kCols) + 0.5f));
   }
 }
 

@@ -44,8 +44,9 @@ void IsTheProduct(FactorFormat format, const Shape& s, bool transpose_a, bool tr
       double sum = accumulate ? before[static_cast<size_t>(i * s.n + j)] : 0.0;
       double size = std::abs(sum);
       for (int64_t p = 0; p < s.k; ++p) {
-        const double term = double{a[static_cast<size_t>(transpose_a ? p * s.m + i : i * s.k + p)]} *
-                            double{b[static_cast<size_t>(transpose_b ? j * s.k + p : p * s.n + j)]};
+        const double term =
+            double{a[static_cast<size_t>(transpose_a ? p * s.m + i : i * s.k + p)]} *
+            double{b[static_cast<size_t>(transpose_b ? j * s.k + p : p * s.n + j)]};
         sum += term;
         size += std::abs(term);
       }

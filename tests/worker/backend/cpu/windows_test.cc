@@ -17,9 +17,9 @@ TEST(CpuWindowsTest, RowsHoldWhatWindowsCover) {
   // The last pixel of the first image and the first two of the second.
   std::vector<float> rows(3 * 8, -1.0f);
   WindowsToRows(kCorners, kImages.data(), 3, 3, rows.data());
-  EXPECT_EQ(rows, (std::vector<float>{7, 8, 0, 0, 0, 0, 0, 0,    //
-                                      0, 0, 0, 0, 0, 0, 10, 20,  //
-                                      0, 0, 0, 0, 30, 40, 0, 0}));
+  EXPECT_EQ(rows, (std::vector<float>{7, 8, 0, 0, 0,  0,  0,  0,   //
+                                      0, 0, 0, 0, 0,  0,  10, 20,  //
+                                      0, 0, 0, 0, 30, 40, 0,  0}));
 }
 
 TEST(CpuWindowsTest, RowsAreAddedWhereTheyCameFrom) {
@@ -41,8 +41,8 @@ TEST(CpuWindowsTest, PixelsAreAddedInOrder) {
   // One row of three pixels under three windows of three: the middle pixel is in all of them.
   const WindowShape shape = {{3, 3, 1}, {3, 3, 1, 1}, 1};
   std::vector<float> rows(9 * 9, 0.0f);
-  rows[8] = 0x1p24f;          // the first window's last element is the image's pixel (1, 1)
-  rows[1 * 9 + 7] = 1;        // of the second one
+  rows[8] = 0x1p24f;           // the first window's last element is the image's pixel (1, 1)
+  rows[1 * 9 + 7] = 1;         // of the second one
   rows[2 * 9 + 6] = -0x1p24f;  // of the third one
   std::vector<float> image(9, 0.0f);
   AddRowsToWindows(shape, rows.data(), 0, 9, image.data());
