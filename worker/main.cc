@@ -27,12 +27,14 @@
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/node_agent.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/agent_sink.h"
 #include "worker/pipeline_server.h"
 #include "worker/rpc/grpc_parameter_link.h"
 #include "worker/rpc/served_batches.h"
 #include "worker/runtime/job_runner.h"
+#include "worker/runtime/precision.h"
 #include "worker/runtime/speed_probe.h"
 
 // kHelp explains them.
@@ -119,6 +121,9 @@ NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& 
   registration->set_threads(worker.threads);
   registration->set_backend(worker.backend);
   registration->set_flops_per_second(flops_per_second);
+  for (const v1::Precision precision : NativePrecisions(worker.backend)) {
+    registration->add_native_precision(precision);
+  }
   const uint64_t physical = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   registration->set_memory_bytes(worker.memory_limit > 0 ? worker.memory_limit : physical);
   return options;

@@ -108,6 +108,9 @@ void CheckCluster(const v1::JobSpec& spec, Checker* check) {
   if (spec.consistency() != v1::CONSISTENCY_UNSPECIFIED && spec.consistency() != v1::SYNC) {
     check->Fault("consistency", "found ", spec.consistency(), ", expected SYNC");
   }
+  if (!v1::Precision_IsValid(spec.precision())) {
+    check->Fault("precision", "found ", spec.precision(), ", expected FP32 or BF16");
+  }
 }
 
 void CheckLoss(const v1::JobSpec& spec, const v1::ModelLayout& layout, bool layout_good,
@@ -172,6 +175,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!resources->has_servers()) resources->set_servers(1);
   ResolveStrategy(&spec);
   if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
+  if (spec.precision() == v1::PRECISION_UNSPECIFIED) spec.set_precision(v1::FP32);
   *spec.mutable_model() = ExpandModel(spec.model());
   return spec;
 }

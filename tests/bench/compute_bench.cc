@@ -240,6 +240,102 @@ void PrintMoves(Backend* backend) {
   }
 }
 
+void PrintConvolutions(Backend* backend) {
+  std::printf("\nconvolutions, GFLOP/s\n");
+  std::printf("%-26s %-20s %-20s %-20s\n", "images, channels", "forward", "input gradient",
+              "weight gradient");
+  // Of a small network for 28 x 28 images and a residual one for 32 x 32.
+  const std::vector<std::pair<int64_t, WindowShape>> shapes = {
+      {32, {{28, 28, 1}, {3, 3, 1, 1}, 32}},   {32, {{14, 14, 32}, {3, 3, 1, 1}, 64}},
+      {128, {{14, 14, 32}, {3, 3, 1, 1}, 64}}, {32, {{32, 32, 3}, {3, 3, 1, 1}, 16}},
+      {32, {{32, 32, 16}, {3, 3, 1, 1}, 16}},  {32, {{32, 32, 16}, {3, 3, 2, 1}, 32}},
+      {32, {{16, 16, 32}, {3, 3, 1, 1}, 32}},  {32, {{8, 8, 64}, {3, 3, 1, 1}, 64}}};
+  for (const auto& [images, shape] : shapes) {
+    const int64_t cols = 9 * shape.in.channels;
+    const int64_t in = shape.in.elements();
+    const int64_t out = shape.out().elements();
+    const DeviceMatrix x(backend, images, in, RandomFloats(images * in, 1));
+    const DeviceMatrix y(backend, images, out, RandomFloats(images * out, 2));
+    const DeviceMatrix dx(backend, images, in);
+    const DeviceMatrix weight(backend, shape.out_channels, cols,
+                              RandomFloats(shape.out_channels * cols, 3));
+    const DeviceMatrix dw(backend, shape.out_channels, cols);
+    const std::vector<std::function<absl::Status()>> operations = {
+        [&, &of = shape] {
+          return backend->Conv2dBackwardInput(of, weight.view(), y.view(), dx.view());
+        },
+        [&, &of = shape] {
+          return backend->Conv2dBackwardWeight(of, x.view(), y.view(), false, dw.view());
+        }};
+    const double operations_count = 2.0 * static_cast<double>(images * out * cols);
+    std::printf("%-26s ", absl::StrFormat("%d x %dx%dx%d -> %d", images, shape.in.height,
+                                          shape.in.width, shape.in.channels, shape.out_channels)
+                              .c_str());
+    const Seconds forward = Measure([&, &of = shape] {
+      CheckOk(backend->Conv2d(of, x.view(), weight.view(), Epilogue::kNone, {}, y.view()));
+    });
+    std::printf(" %-20s", Rate(operations_count, forward).c_str());
+    for (const auto& operation : operations) {
+      const Seconds t = Measure([&] { CheckOk(operation()); });
+      std::printf(" %-20s", Rate(operations_count, t).c_str());
+    }
+    std::printf("\n");
+  }
+}
+
+void PrintBatchNorm(Backend* backend) {
+  std::printf("\nbatch norm and pooling of images, GB/s\n");
+  std::printf("%12s  %-20s %-20s %-20s %-20s %-20s %-20s\n", "rows x width", "moments", "normalize",
+              "its sums", "its backward", "max pool", "its backward");
+  constexpr float kEpsilon = 1e-5f;
+  for (const auto& [size, channels] :
+       std::vector<std::pair<int64_t, int64_t>>{{32, 16}, {16, 32}, {8, 64}}) {
+    constexpr int64_t kImages = 32;
+    const int64_t rows = kImages * size * size;
+    const DeviceMatrix x(backend, rows, channels, RandomFloats(rows * channels, 1));
+    const DeviceMatrix dy(backend, rows, channels, RandomFloats(rows * channels, 2));
+    const DeviceMatrix y(backend, rows, channels);
+    const DeviceMatrix mean(backend, 1, channels);
+    const DeviceMatrix variance(backend, 1, channels);
+    const DeviceMatrix gain(backend, 1, channels, RandomFloats(channels, 3));
+    const DeviceMatrix sums(backend, 2, channels);
+    const WindowShape pool = {{size, size, channels}, {2, 2, 2, 0}, channels};
+    const Matrix images = {x.view().data, kImages, size * size * channels};
+    const Matrix gradients = {y.view().data, kImages, size * size * channels};
+    const DeviceMatrix pooled(backend, kImages, pool.out().elements());
+    const double matrix = 4.0 * static_cast<double>(rows * channels);
+    const std::vector<std::pair<double, std::function<absl::Status()>>> operations = {
+        {matrix, [&] { return backend->ColumnMoments(x.view(), mean.view(), variance.view()); }},
+        {2 * matrix,
+         [&] {
+           return backend->NormalizeColumns(x.view(), mean.view(), variance.view(), kEpsilon,
+                                            gain.view(), mean.view(), y.view());
+         }},
+        {2 * matrix,
+         [&] {
+           return backend->BatchNormSums(x.view(), mean.view(), variance.view(), kEpsilon,
+                                         dy.view(), sums.view());
+         }},
+        {3 * matrix,
+         [&] {
+           return backend->BatchNormBackward(x.view(), mean.view(), variance.view(), kEpsilon,
+                                             gain.view(), sums.view(), dy.view(), y.view());
+         }},
+        {1.25 * matrix, [&] { return backend->MaxPool2d(pool, images, pooled.view()); }},
+        {2.5 * matrix,
+         [&] {
+           return backend->MaxPool2dBackward(pool, images, pooled.view(), pooled.view(), gradients);
+         }},
+    };
+    std::printf("%12s ", absl::StrCat(rows, "x", channels).c_str());
+    for (const auto& [bytes, operation] : operations) {
+      const Seconds t = Measure([&, &run = operation] { CheckOk(run()); });
+      std::printf(" %-20s", Rate(bytes, t).c_str());
+    }
+    std::printf("\n");
+  }
+}
+
 // A perceptron with one block per layer, as jobs are written.
 class Perceptron {
  public:
@@ -355,6 +451,8 @@ void Main() {
   PrintProducts(backend.get());
   PrintAttention(backend.get());
   PrintMoves(backend.get());
+  PrintConvolutions(backend.get());
+  PrintBatchNorm(backend.get());
   PrintSteps(backend.get());
 }
 

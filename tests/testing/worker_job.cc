@@ -101,6 +101,7 @@ v1::Assignment MakeAssignment(const WorkerJob& job, v1::Assignment::Phase phase)
   SANGAM_CHECK(CheckJobSpec(given).empty());
   v1::Assignment assignment;
   assignment.set_phase(phase);
+  given.set_precision(job.precision);
   *assignment.mutable_spec() = ResolveDefaults(given);
   v1::Plan* plan = assignment.mutable_plan();
   plan->set_job(job.job);

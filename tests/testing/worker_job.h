@@ -30,6 +30,7 @@ struct WorkerJob {
   uint32_t epochs = 2;
   uint32_t every_epochs = 1;
   float dropout = 0;
+  v1::Precision precision = v1::FP32;
   uint64_t job = 3;
   uint64_t generation = 1;
 

@@ -16,6 +16,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/backends.h"
 #include "worker/layers/block.h"
+#include "worker/runtime/precision.h"
 #include "worker/runtime/prepared_job.h"
 
 namespace sangam {
@@ -76,7 +77,7 @@ absl::StatusOr<SlotMemory> BuildSlot(const PreparedJob& job, const v1::StagePlan
 absl::StatusOr<LaneMemory> BuildLaneMemory(const PreparedJob& job, const std::string& backend,
                                            const std::vector<uint32_t>& slots) {
   LaneMemory lane;
-  ASSIGN_OR_RETURN(lane.backend, CreateBackend(backend));
+  ASSIGN_OR_RETURN(lane.backend, CreateBackend(backend, ToPrecision(job.spec.precision())));
   if (!lane.backend->uses_host_memory()) {
     return absl::UnimplementedError(absl::StrCat(
         "backend ", backend, ": has memory of its own, expected one that works in the host's"));

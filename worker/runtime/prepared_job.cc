@@ -18,12 +18,15 @@
 #include "common/plan/pipeline_layout.h"
 #include "common/plan/schedule.h"
 #include "common/plan/worker_memory.h"
+#include "proto/job.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/backend/backends.h"
 #include "worker/core/lane_program.h"
 #include "worker/core/step_program.h"
 #include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
 #include "worker/layers/loss.h"
+#include "worker/runtime/precision.h"
 
 namespace sangam {
 namespace {
@@ -175,6 +178,10 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
   ASSIGN_OR_RETURN(job->store, SegmentStore::Create(job->plan, SegmentsOf(job->plan, worker),
                                                     /*first_step=*/0));
   ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, worker, lanes));
+  if (!IsNative(options.backend, ToPrecision(job->spec.precision()))) {
+    LogInfo("precision has no instructions on this machine", "job=%d precision=%s", job->plan.job(),
+            v1::Precision_Name(job->spec.precision()));
+  }
   for (uint32_t l = 0; l < lanes; ++l) {
     ASSIGN_OR_RETURN(
         LaneMemory lane,

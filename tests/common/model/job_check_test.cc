@@ -184,6 +184,14 @@ TEST(ResolveDefaultsTest, ExpandsTransformerLayers) {
   EXPECT_EQ(block.layer(3).residual().layer(1).linear().out_features(), 12u);
 }
 
+TEST(JobCheckTest, PrecisionIsOneThatIsKnown) {
+  v1::JobSpec spec = Spec("precision: BF16");
+  EXPECT_EQ(Faults(spec), "");
+  EXPECT_EQ(ResolveDefaults(spec).precision(), v1::BF16);
+  spec.set_precision(static_cast<v1::Precision>(7));
+  EXPECT_THAT(Faults(spec), HasSubstr("precision: found 7, expected FP32 or BF16"));
+}
+
 TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
   const v1::JobSpec spec = ResolveDefaults(Spec("optimizer { adamw { beta1: 0.5 } }"));
   EXPECT_EQ(spec.batch().shares(), 8u);
@@ -194,6 +202,7 @@ TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
   EXPECT_EQ(spec.model().block(0).name(), "block0");
   EXPECT_EQ(spec.strategy(), v1::DATA_PARALLEL);
   EXPECT_EQ(spec.consistency(), v1::SYNC);
+  EXPECT_EQ(spec.precision(), v1::FP32);
   EXPECT_FALSE(spec.has_pipeline());
   EXPECT_EQ(ResolveDefaults(Spec("strategy: AUTO")).pipeline().schedule(), v1::ONE_F_ONE_B);
   // Only images are normalised.

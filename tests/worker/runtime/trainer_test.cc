@@ -399,6 +399,26 @@ TEST_F(TrainerTest, Learns) {
   EXPECT_GE(correct, 20);  // of 23
 }
 
+TEST_F(TrainerTest, LearnsWithShortFactors) {
+  WorkerJob job;
+  job.train_samples = 400;
+  job.epochs = 6;
+  const Outcome exact = Train(job, 1);
+  job.precision = v1::BF16;
+  const Outcome outcome = Train(job, 1);
+  EXPECT_NE(outcome.weights, exact.weights);
+  double first = 0;
+  double last = 0;
+  for (uint32_t share = 0; share < 8; ++share) {
+    first += outcome.losses.at({0, share}).first;
+    last += outcome.losses.at({119, share}).first;
+  }
+  EXPECT_LT(last, first / 4);
+  // One job, one result.
+  job.workers = 3;
+  EXPECT_TRUE(Train(job, 2) == outcome);
+}
+
 TEST_F(TrainerTest, GradientsOfUpperBlocksLeaveBeforeLowerBlocksHaveGoneBack) {
   WorkerJob job;
   Train(job, 1);

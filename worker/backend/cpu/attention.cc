@@ -9,12 +9,14 @@
 #include "common/base/status_macros.h"
 #include "common/tensor/buffer.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/bf16.h"
 #include "worker/backend/cpu/functions.h"
 #include "worker/backend/cpu/kernel.h"
 #include "worker/backend/cpu/lanes.h"
 #include "worker/backend/cpu/softmax_row.h"
 #include "worker/backend/cpu/tiles.h"
 #include "worker/backend/cpu/wide_functions.h"
+#include "worker/backend/precision.h"
 #include "worker/backend/views.h"
 
 namespace sangam {
@@ -33,6 +35,7 @@ struct HeadSizes {
   int64_t stride_out;   // likewise
   int64_t stride_sums;  // likewise
   float scale;          // of scores
+  bool rounds;          // factors to bfloat16
 
   int64_t packed_rows() const { return keys * width; }
   int64_t packed_columns() const { return positions * columns; }
@@ -40,7 +43,7 @@ struct HeadSizes {
   int64_t block_rows() const { return kBlock * columns; }
 };
 
-HeadSizes SizesOf(const AttentionShape& shape, ConstMatrix qkv) {
+HeadSizes SizesOf(const AttentionShape& shape, ConstMatrix qkv, Precision precision) {
   HeadSizes sizes = {};
   sizes.positions = shape.positions;
   sizes.stride_qkv = qkv.cols;
@@ -50,7 +53,12 @@ HeadSizes SizesOf(const AttentionShape& shape, ConstMatrix qkv) {
   sizes.keys = RoundUpToPanel(sizes.positions);
   sizes.columns = RoundUpToPanel(sizes.width);
   sizes.scale = 1.0f / std::sqrt(static_cast<float>(sizes.width));
+  sizes.rounds = precision == Precision::kBf16;
   return sizes;
+}
+
+SANGAM_CPU_INLINE void RoundRow(float* row, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) row[i] = RoundedToBf16(row[i]);
 }
 
 // products[t - begin, u] = rows[t] . packed[u] for t in [begin, end) and u up to the end of t's
@@ -160,6 +168,7 @@ void AttendForward(const HeadSizes& sizes, const ForwardHead& head, float* scrat
       for (int64_t u = 0; u <= t; ++u) s[u] *= sizes.scale;
       const float largest = Largest(s, t + 1);
       const float sum = SumOfExp(s, t + 1, largest, s);
+      if (sizes.rounds) RoundRow(s, t + 1);
       inverse_sums[t - begin] = 1.0f / sum;
       head.log_sum[t * sizes.stride_sums] =
           static_cast<float>(double{largest} + cpu_functions::WideLog(double{sum}));
@@ -181,6 +190,7 @@ struct BackwardHead {
   const float* out;
   const float* log_sum;
   const float* dout;
+  const float* dout_factors;
   float* dq;
   float* dk;
   float* dv;
@@ -202,12 +212,12 @@ void AttendBackward(const HeadSizes& sizes, const BackwardHead& head, float* scr
   PackRows(head.v, sizes.stride_qkv, sizes.positions, sizes.width, value_rows);
   PackColumns(head.k, sizes.stride_qkv, sizes.positions, sizes.width, keys);
   PackColumns(head.q, sizes.stride_qkv, sizes.positions, sizes.width, queries);
-  PackColumns(head.dout, sizes.stride_out, sizes.positions, sizes.width, douts);
+  PackColumns(head.dout_factors, sizes.stride_out, sizes.positions, sizes.width, douts);
   std::fill_n(dkeys, 2 * sizes.packed_columns(), 0.0f);
   for (int64_t begin = 0; begin < sizes.positions; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, sizes.positions);
     MultiplyByRows(sizes, head.q, sizes.stride_qkv, key_rows, begin, end, weights);
-    MultiplyByRows(sizes, head.dout, sizes.stride_out, value_rows, begin, end, dscores);
+    MultiplyByRows(sizes, head.dout_factors, sizes.stride_out, value_rows, begin, end, dscores);
     for (int64_t t = begin; t < end; ++t) {
       float* const w = weights + (t - begin) * sizes.keys;
       float* const ds = dscores + (t - begin) * sizes.keys;
@@ -218,6 +228,10 @@ void AttendBackward(const HeadSizes& sizes, const BackwardHead& head, float* scr
       for (int64_t u = 0; u <= t; ++u) {
         w[u] = cpu_functions::Exp(w[u] * sizes.scale - log_sum);
         ds[u] = (w[u] * (ds[u] - common)) * sizes.scale;
+      }
+      if (sizes.rounds) {
+        RoundRow(w, t + 1);
+        RoundRow(ds, t + 1);
       }
     }
     AddOverQueries(sizes, weights, douts, begin, end, dvalues);
@@ -241,14 +255,35 @@ absl::Status CpuAttention::Reserve(int64_t size) {
   return absl::OkStatus();
 }
 
+absl::Status CpuAttention::MakeFactors(ConstMatrix qkv, const float* output_gradient,
+                                       const float** qkv_factors, const float** gradient_factors) {
+  *qkv_factors = qkv.data;
+  *gradient_factors = output_gradient;
+  if (precision_ == Precision::kFp32) return absl::OkStatus();
+  const int64_t size = qkv.size() + (output_gradient == nullptr ? 0 : qkv.size() / 3);
+  if (static_cast<int64_t>(factors_.size()) < size) {
+    factors_ = FloatBuffer();  // frees first
+    ASSIGN_OR_RETURN(factors_, FloatBuffer::Allocate(static_cast<size_t>(size)));
+  }
+  cpu_kernels::RoundToBf16(qkv.data, qkv.size(), factors_.data());
+  *qkv_factors = factors_.data();
+  if (output_gradient == nullptr) return absl::OkStatus();
+  cpu_kernels::RoundToBf16(output_gradient, qkv.size() / 3, factors_.data() + qkv.size());
+  *gradient_factors = factors_.data() + qkv.size();
+  return absl::OkStatus();
+}
+
 absl::Status CpuAttention::Forward(const AttentionShape& shape, ConstMatrix qkv, float* out,
                                    float* log_sum) {
-  const cpu_kernels::HeadSizes sizes = cpu_kernels::SizesOf(shape, qkv);
+  const cpu_kernels::HeadSizes sizes = cpu_kernels::SizesOf(shape, qkv, precision_);
   RETURN_IF_ERROR(Reserve(sizes.packed_rows() + sizes.packed_columns() + sizes.block_scores() +
                           sizes.block_rows()));
+  const float* factors = nullptr;
+  const float* unused = nullptr;
+  RETURN_IF_ERROR(MakeFactors(qkv, nullptr, &factors, &unused));
   for (int64_t row = 0; row < qkv.rows; row += shape.positions) {
     for (int64_t h = 0; h < shape.heads; ++h) {
-      const float* q = qkv.data + row * sizes.stride_qkv + h * sizes.width;
+      const float* q = factors + row * sizes.stride_qkv + h * sizes.width;
       cpu_kernels::AttendForward(
           sizes,
           {q, q + sizes.stride_out, q + 2 * sizes.stride_out,
@@ -262,20 +297,24 @@ absl::Status CpuAttention::Forward(const AttentionShape& shape, ConstMatrix qkv,
 absl::Status CpuAttention::Backward(const AttentionShape& shape, ConstMatrix qkv, const float* out,
                                     const float* log_sum, const float* output_gradient,
                                     float* qkv_gradient) {
-  const cpu_kernels::HeadSizes sizes = cpu_kernels::SizesOf(shape, qkv);
+  const cpu_kernels::HeadSizes sizes = cpu_kernels::SizesOf(shape, qkv, precision_);
   RETURN_IF_ERROR(Reserve(2 * sizes.packed_rows() + 5 * sizes.packed_columns() +
                           2 * sizes.block_scores() + sizes.block_rows()));
+  const float* factors = nullptr;
+  const float* gradient_factors = nullptr;
+  RETURN_IF_ERROR(MakeFactors(qkv, output_gradient, &factors, &gradient_factors));
   for (int64_t row = 0; row < qkv.rows; row += shape.positions) {
     for (int64_t h = 0; h < shape.heads; ++h) {
       const int64_t at_qkv = row * sizes.stride_qkv + h * sizes.width;
       const int64_t at_out = row * sizes.stride_out + h * sizes.width;
-      const float* q = qkv.data + at_qkv;
+      const float* q = factors + at_qkv;
       float* dq = qkv_gradient + at_qkv;
-      cpu_kernels::AttendBackward(sizes,
-                                  {q, q + sizes.stride_out, q + 2 * sizes.stride_out, out + at_out,
-                                   log_sum + row * sizes.stride_sums + h, output_gradient + at_out,
-                                   dq, dq + sizes.stride_out, dq + 2 * sizes.stride_out},
-                                  scratch_.data());
+      cpu_kernels::AttendBackward(
+          sizes,
+          {q, q + sizes.stride_out, q + 2 * sizes.stride_out, out + at_out,
+           log_sum + row * sizes.stride_sums + h, output_gradient + at_out,
+           gradient_factors + at_out, dq, dq + sizes.stride_out, dq + 2 * sizes.stride_out},
+          scratch_.data());
     }
   }
   return absl::OkStatus();

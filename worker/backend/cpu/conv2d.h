@@ -15,6 +15,16 @@ namespace sangam {
 // of a matrix, some at a time so that they stay in the second-level cache, and multiplied by the
 // weights. Not thread-safe.
 //
+// GFLOP/s forward, input and weight gradient on AVX2 (one thread, 3 x 3 windows, 32 images), beside
+// oneDNN's convolution of the same layout, with its reorders of the weights:
+//   28 x 28 x 1 -> 32    32  26  28    60   8  41
+//   14 x 14 x 32 -> 64   88  87  85    89 100  66
+//   32 x 32 x 16 -> 16   67  60  68    74  89  72
+//   16 x 16 x 32 -> 32   79  77  78    88  98  67
+//   8 x 8 x 64 -> 64     88  86  86    84  99  68
+// A step of the wide layers takes the same time with both, and this way has one kind of product
+// under everything, no primitives to keep, sums that go on where they were, and bfloat16.
+//
 // A tile is a run of result pixels, which may begin in one image and end in another; where it does
 // depends on shapes alone.
 class CpuConv2d {

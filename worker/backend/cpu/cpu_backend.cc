@@ -13,18 +13,19 @@
 #include "common/tensor/buffer.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/attention.h"
+#include "worker/backend/cpu/batch_norm.h"
+#include "worker/backend/cpu/conv2d.h"
 #include "worker/backend/cpu/dropout.h"
 #include "worker/backend/cpu/elementwise.h"
 #include "worker/backend/cpu/embedding.h"
 #include "worker/backend/cpu/gemm.h"
-#include "worker/backend/cpu/rms_norm.h"
-#include "worker/backend/cpu/rotary.h"
-#include "worker/backend/cpu/softmax.h"
-#include "worker/backend/cpu/batch_norm.h"
-#include "worker/backend/cpu/conv2d.h"
 #include "worker/backend/cpu/layer_norm.h"
 #include "worker/backend/cpu/number_losses.h"
 #include "worker/backend/cpu/pooling.h"
+#include "worker/backend/cpu/rms_norm.h"
+#include "worker/backend/cpu/rotary.h"
+#include "worker/backend/cpu/softmax.h"
+#include "worker/backend/precision.h"
 #include "worker/backend/views.h"
 
 namespace sangam {
@@ -55,6 +56,8 @@ void Finish(Epilogue epilogue, const float* bias, Matrix product) {
 
 class CpuBackend : public Backend {
  public:
+  explicit CpuBackend(Precision precision) : gemm_(precision), attention_(precision) {}
+
   absl::string_view name() const override { return "cpu"; }
   bool uses_host_memory() const override { return true; }
   absl::Status Synchronize() override { return absl::OkStatus(); }
@@ -307,6 +310,8 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> CreateCpuBackend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> CreateCpuBackend(Precision precision) {
+  return std::make_unique<CpuBackend>(precision);
+}
 
 }  // namespace sangam

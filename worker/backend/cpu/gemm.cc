@@ -1,6 +1,7 @@
 #include "worker/backend/cpu/gemm.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -10,6 +11,9 @@
 #include "common/tensor/buffer.h"
 #include "oneapi/dnnl/dnnl.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/bf16.h"
+#include "worker/backend/cpu/matmul.h"
+#include "worker/backend/precision.h"
 #include "worker/backend/views.h"
 
 // Of the OpenMP runtime below oneDNN (OpenMP 5.1, section 3.2.1). Declared here because Clang finds
@@ -72,12 +76,60 @@ void CopyRows(const float* in, int64_t rows, int64_t cols, int64_t stride, float
 
 }  // namespace
 
-CpuGemm::CpuGemm()
-    : copy_aliasing_panels_(dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2 ||
+bool CpuMultipliesBf16() {
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  return isa == dnnl_cpu_isa_avx512_core_bf16 || isa == dnnl_cpu_isa_avx512_core_amx;
+}
+
+CpuGemm::CpuGemm(Precision precision)
+    : precision_(precision),
+      copy_aliasing_panels_(dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2 ||
                             dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2_vnni) {}
 
 absl::Status CpuGemm::Multiply(const GemmArguments& arguments) {
   UseOneThread();
+  const int64_t k = arguments.transpose_a ? arguments.a.rows : arguments.a.cols;
+  if (precision_ == Precision::kFp32 || k == 0) return MultiplyFloats(arguments);
+  return CpuMultipliesBf16() ? MultiplyPacked(arguments) : MultiplyRounded(arguments);
+}
+
+absl::Status CpuGemm::ReserveFactors(int64_t size) {
+  if (static_cast<int64_t>(factors_.size()) >= size) return absl::OkStatus();
+  factors_ = FloatBuffer();  // frees first
+  ASSIGN_OR_RETURN(factors_, FloatBuffer::Allocate(static_cast<size_t>(size)));
+  return absl::OkStatus();
+}
+
+absl::Status CpuGemm::MultiplyRounded(const GemmArguments& arguments) {
+  RETURN_IF_ERROR(ReserveFactors(arguments.a.size() + arguments.b.size()));
+  float* const a = factors_.data();
+  float* const b = a + arguments.a.size();
+  cpu_kernels::RoundToBf16(arguments.a.data, arguments.a.size(), a);
+  cpu_kernels::RoundToBf16(arguments.b.data, arguments.b.size(), b);
+  GemmArguments rounded = arguments;
+  rounded.a.data = a;
+  rounded.b.data = b;
+  return MultiplyFloats(rounded);
+}
+
+absl::Status CpuGemm::MultiplyPacked(const GemmArguments& arguments) {
+  if (matmul_ == nullptr) {
+    ASSIGN_OR_RETURN(matmul_, CpuMatmul::Create(FactorFormat::kBf16));
+  }
+  // b begins at a cache line.
+  constexpr int64_t kLine = 32;
+  const int64_t size_a = (arguments.a.size() + kLine - 1) / kLine * kLine;
+  RETURN_IF_ERROR(ReserveFactors((size_a + arguments.b.size() + 1) / 2));
+  auto* const a = reinterpret_cast<uint16_t*>(factors_.data());
+  uint16_t* const b = a + size_a;
+  cpu_kernels::PackBf16(arguments.a.data, arguments.a.size(), a);
+  cpu_kernels::PackBf16(arguments.b.data, arguments.b.size(), b);
+  const int64_t k = arguments.transpose_a ? arguments.a.rows : arguments.a.cols;
+  return matmul_->Multiply({arguments.c.rows, arguments.c.cols, k, arguments.transpose_a,
+                            arguments.transpose_b, a, b, arguments.c.data, arguments.accumulate});
+}
+
+absl::Status CpuGemm::MultiplyFloats(const GemmArguments& arguments) {
   const int64_t m = arguments.c.rows;
   const int64_t n = arguments.c.cols;
   const int64_t k = arguments.transpose_a ? arguments.a.rows : arguments.a.cols;

@@ -2,12 +2,18 @@
 #define SANGAM_WORKER_BACKEND_CPU_GEMM_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "common/tensor/buffer.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/matmul.h"
+#include "worker/backend/precision.h"
 
 namespace sangam {
+
+// Whether this machine has instructions that multiply bfloat16, which oneDNN uses.
+bool CpuMultipliesBf16();
 
 // Matrix products of one lane, by oneDNN's sgemm on the calling thread alone. Not thread-safe; may
 // move from thread to thread.
@@ -22,19 +28,30 @@ namespace sangam {
 // matrices, common because widths are powers of two, are copied in panels with rows a little
 // further apart. GFLOP/s of dX = dY W at 256 rows: 512 wide 66 -> 93, 1024: 46 -> 92, 2048: 45 ->
 // 80-87; of dW = dY^T X, 512 wide: 64 -> 91.
+//
+// With Precision::kBf16 the factors are rounded first. Where the machine multiplies such numbers,
+// oneDNN's matmul takes them; elsewhere the product of the rounded numbers is the usual one: the
+// same meaning, but another order of the sum.
 class CpuGemm {
  public:
-  CpuGemm();
+  explicit CpuGemm(Precision precision = Precision::kFp32);
 
   // c = op(a) op(b), or +=; the epilogue is left to the caller.
   // REQUIRES: what Backend::Gemm checks.
   absl::Status Multiply(const GemmArguments& arguments);
 
  private:
+  absl::Status ReserveFactors(int64_t size);
+  absl::Status MultiplyFloats(const GemmArguments& arguments);
+  absl::Status MultiplyRounded(const GemmArguments& arguments);
+  absl::Status MultiplyPacked(const GemmArguments& arguments);
   absl::Status MultiplyInPanels(const GemmArguments& arguments, int64_t m, int64_t n, int64_t k);
 
+  Precision precision_;
   bool copy_aliasing_panels_;
   FloatBuffer scratch_;
+  FloatBuffer factors_;                // rounded
+  std::unique_ptr<CpuMatmul> matmul_;  // where the machine multiplies bfloat16 by itself
 };
 
 }  // namespace sangam

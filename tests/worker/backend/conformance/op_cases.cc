@@ -83,9 +83,10 @@ std::vector<OpCase> MemoryCases() {
 
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> all;
-  for (const auto& cases : {MemoryCases(), GemmCases(), SumRowsCases(), ActivationCases(),
-                            DropoutCases(), SoftmaxCases(), SumCases(), LookupCases(),
-                            RmsNormCases(), RotateCases(), AttentionCases()}) {
+  for (const auto& cases :
+       {MemoryCases(), GemmCases(), SumRowsCases(), ActivationCases(), DropoutCases(),
+        SoftmaxCases(), SumCases(), LookupCases(), RmsNormCases(), RotateCases(), AttentionCases(),
+        Conv2dCases(), PoolingCases(), NormCases(), NumberLossCases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;

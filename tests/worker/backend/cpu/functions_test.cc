@@ -65,6 +65,24 @@ TEST(CpuFunctionsTest, TanhIsOddAndBounded) {
   EXPECT_TRUE(std::isnan(Tanh(std::nanf(""))));
 }
 
+TEST(CpuFunctionsTest, SigmoidIsWithinThreeUlp) {
+  double worst = 0;
+  ForManyFloats([&](float x) {
+    const double exact =
+        x < 0 ? std::exp(double{x}) / (1 + std::exp(double{x})) : 1 / (1 + std::exp(-double{x}));
+    if (x > -87.3f) worst = std::max(worst, Ulps(Sigmoid(x), exact));
+  });
+  EXPECT_LE(worst, 3.0);
+  EXPECT_GT(worst, 0.5);
+}
+
+TEST(CpuFunctionsTest, SigmoidFarOut) {
+  EXPECT_EQ(Sigmoid(0.0f), 0.5f);
+  EXPECT_EQ(Sigmoid(kInfinity), 1.0f);
+  EXPECT_EQ(Sigmoid(-kInfinity), 0.0f);
+  EXPECT_TRUE(std::isnan(Sigmoid(std::nanf(""))));
+}
+
 TEST(CpuFunctionsTest, TailOfTheNormalDistributionIsAccurateFarOut) {
   double worst = 0;
   ForManyFloats([&](float x) {
