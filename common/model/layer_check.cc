@@ -240,7 +240,8 @@ class LayerChecker {
   }
 
   bool CheckImage(const Shape& input, const std::string& field) {
-    const bool good = input.size() == 3 && *std::max_element(input.begin(), input.end()) <= kMaxSide;
+    const bool good =
+        input.size() == 3 && *std::max_element(input.begin(), input.end()) <= kMaxSide;
     if (!good) {
       Fault(field, "found an input of shape ", ShapeText(input),
             ", expected [height, width, channels], each at most ", kMaxSide);
@@ -267,10 +268,12 @@ class LayerChecker {
   // each place of the window, each of which reads `read` channels.
   bool CheckWindowSize(const WindowSpec& window, const Shape& input, uint64_t read,
                        uint64_t out_channels, const std::string& field) {
-    const uint64_t rows = (input[0] + 2 * window.padding - window.kernel_height) / window.stride + 1;
+    const uint64_t rows =
+        (input[0] + 2 * window.padding - window.kernel_height) / window.stride + 1;
     const uint64_t cols = (input[1] + 2 * window.padding - window.kernel_width) / window.stride + 1;
     const absl::uint128 outputs = absl::uint128(rows) * cols * out_channels;
-    const absl::uint128 of_window = absl::uint128(window.kernel_height) * window.kernel_width * read;
+    const absl::uint128 of_window =
+        absl::uint128(window.kernel_height) * window.kernel_width * read;
     const bool good = rows <= kMaxDimension && cols <= kMaxDimension && outputs <= kMaxElements &&
                       of_window <= kMaxElements && of_window * out_channels <= kMaxElements &&
                       of_window * outputs <= kMaxMultiplications;
@@ -306,8 +309,8 @@ class LayerChecker {
     }
     const uint64_t smaller = std::min(window.kernel_height, window.kernel_width);
     if (padding != 0 && padding >= smaller) {
-      Fault(absl::StrCat(field, ".padding"), "found ", padding, ", expected less than the kernel's ",
-            smaller);
+      Fault(absl::StrCat(field, ".padding"), "found ", padding,
+            ", expected less than the kernel's ", smaller);
     }
     if (faults_->size() == before) {
       CheckWindowSize(window, input, input[2], conv.out_channels(), field);
@@ -353,7 +356,8 @@ class LayerChecker {
   // The shape behind `layers`, or that in front of them where there are none.
   Shape WalkWithin(const Layers& layers, const Shape& input, const std::string& field,
                    const std::string& name, int depth) {
-    const std::vector<Shape> shapes = Walk(layers, input, absl::StrCat(field, ".", name), depth + 1);
+    const std::vector<Shape> shapes =
+        Walk(layers, input, absl::StrCat(field, ".", name), depth + 1);
     return shapes.empty() ? input : shapes.back();
   }
 

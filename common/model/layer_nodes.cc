@@ -32,8 +32,7 @@ std::vector<LayerNode> Nodes(const LayerPlace& place, const Layers& layers,
     shape = node.output;
     const std::vector<const Layers*> chains = ChainsWithin(*node.spec);
     for (size_t c = 0; c < chains.size(); ++c) {
-      node.chains.push_back(
-          Nodes(place, *chains[c], ChainName(node, c), node.input, next_number));
+      node.chains.push_back(Nodes(place, *chains[c], ChainName(node, c), node.input, next_number));
     }
     const bool multiplies = node.spec->has_linear() || node.spec->has_conv2d();
     if (multiplies && i + 1 < layers.size() && layers.Get(i + 1).has_relu()) {

@@ -152,8 +152,7 @@ void AddParameters(const LayerNode& node, uint32_t* next_parameter, v1::SegmentL
     case v1::LayerSpec::kBatchNorm: {
       const float rate = node.spec->batch_norm().momentum();
       writer.AddGainAndBias(node.name, width);
-      writer.Add(
-          {absl::StrCat(node.name, ".running_mean"), {width}, 1, false, Constant(0), rate});
+      writer.Add({absl::StrCat(node.name, ".running_mean"), {width}, 1, false, Constant(0), rate});
       writer.Add(
           {absl::StrCat(node.name, ".running_variance"), {width}, 1, false, Constant(1), rate});
       return;

@@ -367,9 +367,9 @@ absl::StatusOr<ClassificationSums> Backend::BinaryCrossEntropy(ConstMatrix outpu
   RETURN_IF_ERROR(CheckHostPointer(kOperation, targets, outputs));
   for (int64_t i = 0; i < outputs.size(); ++i) {
     if (targets[i] >= 0 && targets[i] <= 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        kOperation, ": target of row ", i / outputs.cols, ", column ", i % outputs.cols, " is ",
-        targets[i], ", expected a number between 0 and 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOperation, ": target of row ", i / outputs.cols, ", column ",
+                     i % outputs.cols, " is ", targets[i], ", expected a number between 0 and 1"));
   }
   return DoBinaryCrossEntropy(outputs, targets, gradient);
 }

@@ -364,8 +364,7 @@ class Backend {
                                           float epsilon, ConstMatrix gain, ConstMatrix bias,
                                           Matrix out) = 0;
   virtual absl::Status DoBatchNormSums(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
-                                       float epsilon, ConstMatrix output_gradient,
-                                       Matrix sums) = 0;
+                                       float epsilon, ConstMatrix output_gradient, Matrix sums) = 0;
   virtual absl::Status DoBatchNormBackward(ConstMatrix in, ConstMatrix mean, ConstMatrix variance,
                                            float epsilon, ConstMatrix gain, ConstMatrix sums,
                                            ConstMatrix output_gradient, Matrix input_gradient) = 0;

@@ -21,8 +21,8 @@ absl::Status CheckWindow(absl::string_view operation, const WindowShape& shape) 
   for (const int64_t size : {in.height, in.width, in.channels, window.kernel_height,
                              window.kernel_width, window.stride, out_channels}) {
     if (size >= 1 && size <= kMaxSize) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        operation, ": found a size of ", size, ", expected one in [1, ", kMaxSize, "]"));
+    return absl::InvalidArgumentError(absl::StrCat(operation, ": found a size of ", size,
+                                                   ", expected one in [1, ", kMaxSize, "]"));
   }
   const int64_t smallest = std::min(window.kernel_height, window.kernel_width);
   if (window.padding < 0 || window.padding >= smallest) {
@@ -31,10 +31,10 @@ absl::Status CheckWindow(absl::string_view operation, const WindowShape& shape) 
   }
   if (window.kernel_height > in.height + 2 * window.padding ||
       window.kernel_width > in.width + 2 * window.padding) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        operation, ": kernel is ", window.kernel_height, " x ", window.kernel_width,
-        ", expected at most the padded image's ", in.height + 2 * window.padding, " x ",
-        in.width + 2 * window.padding));
+    return absl::InvalidArgumentError(
+        absl::StrCat(operation, ": kernel is ", window.kernel_height, " x ", window.kernel_width,
+                     ", expected at most the padded image's ", in.height + 2 * window.padding,
+                     " x ", in.width + 2 * window.padding));
   }
   return absl::OkStatus();
 }
@@ -55,9 +55,8 @@ absl::Status CheckImages(absl::string_view operation, absl::string_view name, Co
 
 absl::Status CheckWeight(absl::string_view operation, absl::string_view name,
                          const WindowShape& shape, ConstMatrix weight) {
-  return CheckShape(
-      operation, name, weight, shape.out_channels,
-      shape.window.kernel_height * shape.window.kernel_width * shape.in.channels);
+  return CheckShape(operation, name, weight, shape.out_channels,
+                    shape.window.kernel_height * shape.window.kernel_width * shape.in.channels);
 }
 
 }  // namespace
@@ -84,8 +83,8 @@ absl::Status Backend::Conv2dBackwardInput(const WindowShape& shape, ConstMatrix 
   RETURN_IF_ERROR(CheckWeight(kOperation, "weight", shape, weight));
   RETURN_IF_ERROR(CheckImages(kOperation, "output_gradient", output_gradient, output_gradient.rows,
                               shape.out()));
-  RETURN_IF_ERROR(CheckImages(kOperation, "input_gradient", input_gradient, output_gradient.rows,
-                              shape.in));
+  RETURN_IF_ERROR(
+      CheckImages(kOperation, "input_gradient", input_gradient, output_gradient.rows, shape.in));
   RETURN_IF_ERROR(CheckApartFromAll(
       kOperation, {{"weight", weight}, {"output_gradient", output_gradient}}, input_gradient));
   if (input_gradient.size() == 0) return absl::OkStatus();
@@ -146,8 +145,8 @@ absl::Status Backend::AveragePool2dBackward(const WindowShape& shape, ConstMatri
   RETURN_IF_ERROR(CheckPooling(kOperation, shape));
   RETURN_IF_ERROR(CheckImages(kOperation, "output_gradient", output_gradient, output_gradient.rows,
                               shape.out()));
-  RETURN_IF_ERROR(CheckImages(kOperation, "input_gradient", input_gradient, output_gradient.rows,
-                              shape.in));
+  RETURN_IF_ERROR(
+      CheckImages(kOperation, "input_gradient", input_gradient, output_gradient.rows, shape.in));
   RETURN_IF_ERROR(CheckApart(kOperation, "output_gradient", output_gradient, input_gradient));
   if (input_gradient.size() == 0) return absl::OkStatus();
   return DoAveragePool2dBackward(shape, output_gradient, input_gradient);

@@ -75,12 +75,10 @@ absl::Status Backend::BatchNormSums(ConstMatrix in, ConstMatrix mean, ConstMatri
   RETURN_IF_ERROR(CheckEpsilon(kOperation, epsilon));
   RETURN_IF_ERROR(CheckShape(kOperation, "output_gradient", output_gradient, in.rows, in.cols));
   RETURN_IF_ERROR(CheckShape(kOperation, "sums", sums, 2, in.cols));
-  RETURN_IF_ERROR(CheckApartFromAll(kOperation,
-                                    {{"in", in},
-                                     {"mean", mean},
-                                     {"variance", variance},
-                                     {"output_gradient", output_gradient}},
-                                    sums));
+  RETURN_IF_ERROR(CheckApartFromAll(
+      kOperation,
+      {{"in", in}, {"mean", mean}, {"variance", variance}, {"output_gradient", output_gradient}},
+      sums));
   if (in.cols == 0) return absl::OkStatus();
   return DoBatchNormSums(in, mean, variance, epsilon, output_gradient, sums);
 }
@@ -89,8 +87,8 @@ absl::Status Backend::BatchNormBackward(ConstMatrix in, ConstMatrix mean, ConstM
                                         float epsilon, ConstMatrix gain, ConstMatrix sums,
                                         ConstMatrix output_gradient, Matrix input_gradient) {
   constexpr absl::string_view kOperation = "batch norm backward";
-  RETURN_IF_ERROR(CheckColumnVectors(
-      kOperation, in, {{"mean", mean}, {"variance", variance}, {"gain", gain}}));
+  RETURN_IF_ERROR(
+      CheckColumnVectors(kOperation, in, {{"mean", mean}, {"variance", variance}, {"gain", gain}}));
   RETURN_IF_ERROR(CheckEpsilon(kOperation, epsilon));
   RETURN_IF_ERROR(CheckShape(kOperation, "sums", sums, 2, in.cols));
   RETURN_IF_ERROR(CheckView(kOperation, "input_gradient", input_gradient));

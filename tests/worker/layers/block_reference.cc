@@ -49,17 +49,18 @@ class Reference {
         x = Concat(layer.concat(), name, shape, x);
       } else if (layer.has_conv2d()) {
         const v1::Conv2dSpec& conv = layer.conv2d();
-        x = Conv2d(*shape, {conv.kernel_height(), conv.kernel_width(), conv.stride(), conv.padding()},
-                   x, Parameter(name + ".weight"), Parameter(name + ".bias"), conv.out_channels(),
-                   shape);
+        x = Conv2d(
+            *shape, {conv.kernel_height(), conv.kernel_width(), conv.stride(), conv.padding()}, x,
+            Parameter(name + ".weight"), Parameter(name + ".bias"), conv.out_channels(), shape);
       } else if (layer.has_max_pool2d()) {
         const v1::MaxPool2dSpec& pool = layer.max_pool2d();
-        x = MaxPool2d(*shape, {pool.kernel(), pool.kernel(), pool.stride(), pool.padding()}, x, shape);
+        x = MaxPool2d(*shape, {pool.kernel(), pool.kernel(), pool.stride(), pool.padding()}, x,
+                      shape);
       } else if (layer.has_average_pool2d()) {
         const v1::AveragePool2dSpec& pool = layer.average_pool2d();
-        const Window window = pool.kernel() == 0
-                                  ? Window{(*shape)[0], (*shape)[1], 1, 0}
-                                  : Window{pool.kernel(), pool.kernel(), pool.stride(), pool.padding()};
+        const Window window = pool.kernel() == 0 ? Window{(*shape)[0], (*shape)[1], 1, 0}
+                                                 : Window{pool.kernel(), pool.kernel(),
+                                                          pool.stride(), pool.padding()};
         x = AveragePool2d(*shape, window, x, shape);
       } else if (layer.has_batch_norm()) {
         x = BatchNorm(name, double{layer.batch_norm().epsilon()}, x);

@@ -25,10 +25,10 @@ using testing::RandomFloats;
 using testing::ToDouble;
 using testing::Values;
 
-// [4, 5, 2] to [3, 2, 3] with a kernel of 2 x 3; the bias lies in front of the weight, an element
+// [4, 5, 2] to [3, 3, 3] with a kernel of 2 x 3; the bias lies in front of the weight, an element
 // between them.
 constexpr int64_t kIn = 40;
-constexpr int64_t kOut = 18;
+constexpr int64_t kOut = 27;
 constexpr ptrdiff_t kWeight = 4;
 constexpr size_t kSegment = 4 + 36;
 
@@ -63,11 +63,11 @@ TEST(Conv2dTest, ValuesAndGradientsAreTheReferences) {
         };
         ExpectNear(harness.Forward(x), forward(ToDouble(x), ToDouble(weights)), 1e-5);
         ExpectNear(harness.BackwardInput(dy),
-                   NumericalGradient(
-                       [&](const Values& at) { return loss(at, ToDouble(weights)); }, ToDouble(x)),
+                   NumericalGradient([&](const Values& at) { return loss(at, ToDouble(weights)); },
+                                     ToDouble(x)),
                    1e-5);
-        Values expected = NumericalGradient(
-            [&](const Values& at) { return loss(ToDouble(x), at); }, ToDouble(weights));
+        Values expected = NumericalGradient([&](const Values& at) { return loss(ToDouble(x), at); },
+                                            ToDouble(weights));
         expected[3] = double{kUntouched};
         if (!bias) std::fill_n(expected.begin(), 3, double{kUntouched});
         const std::vector<float> gradient =

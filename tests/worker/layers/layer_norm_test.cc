@@ -51,8 +51,8 @@ TEST(LayerNormTest, ValuesAndGradientsAreTheReferences) {
                NumericalGradient([&](const Values& at) { return loss(at, ToDouble(weights)); },
                                  ToDouble(x)),
                3e-5);
-    Values expected = NumericalGradient(
-        [&](const Values& at) { return loss(ToDouble(x), at); }, ToDouble(weights));
+    Values expected = NumericalGradient([&](const Values& at) { return loss(ToDouble(x), at); },
+                                        ToDouble(weights));
     expected[0] = expected[5] = double{kUntouched};
     const std::vector<float> gradient =
         harness.BackwardWeights(false, std::vector<float>(10, kUntouched));

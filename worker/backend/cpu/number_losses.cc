@@ -31,8 +31,8 @@ ClassificationSums BinaryCrossEntropy(ConstMatrix outputs, const float* targets,
     const float o = outputs.data[i];
     const float t = targets[i];
     const double magnitude = std::abs(double{o});
-    sums.loss += ((o < 0 ? 0.0 : double{o}) - double{o} * double{t}) +
-                 std::log1p(std::exp(-magnitude));
+    sums.loss +=
+        ((o < 0 ? 0.0 : double{o}) - double{o} * double{t}) + std::log1p(std::exp(-magnitude));
     if ((o > 0) == (t >= 0.5f)) ++sums.correct;
   }
   if (gradient == nullptr) return sums;

@@ -11,9 +11,9 @@ namespace {
 
 // Where one window lies.
 struct Place {
-  int64_t top, left;    // of the window, which may be outside of the image
-  int64_t begin, end;   // kernel columns inside of it
-  int64_t image;        // first element of the image
+  int64_t top, left;   // of the window, which may be outside of the image
+  int64_t begin, end;  // kernel columns inside of it
+  int64_t image;       // first element of the image
 };
 
 SANGAM_CPU_INLINE Place PlaceOf(const WindowShape& shape, const ImageShape& out, int64_t pixel) {
