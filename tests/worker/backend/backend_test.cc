@@ -11,98 +11,15 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/backend/counting_backend.h"
 #include "worker/backend/views.h"
 
-// The checks that all backends share. The backend behind them only counts what gets through.
+// The checks that all backends share.
 namespace sangam {
 namespace {
 
-using ::testing::HasSubstr;
-
-class CountingBackend : public Backend {
- public:
-  absl::string_view name() const override { return "counting"; }
-  bool uses_host_memory() const override { return true; }
-  absl::Status Synchronize() override { return absl::OkStatus(); }
-
-  int calls = 0;
-
+class BackendTest : public testing::CountingBackendTest {
  protected:
-  absl::StatusOr<std::unique_ptr<BackendMemory>> DoAllocate(int64_t) override {
-    ++calls;
-    return absl::ResourceExhaustedError("none here");
-  }
-  absl::Status DoUpload(const float*, Matrix) override { return Count(); }
-  absl::Status DoDownload(ConstMatrix, float*) override { return Count(); }
-  absl::Status DoFill(float, Matrix) override { return Count(); }
-  absl::Status DoCopy(ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoGemm(const GemmArguments&) override { return Count(); }
-  absl::Status DoSumRows(ConstMatrix, bool, Matrix) override { return Count(); }
-  absl::Status DoActivate(Activation, ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoActivateBackward(Activation, ConstMatrix, ConstMatrix, Matrix) override {
-    return Count();
-  }
-  absl::Status DoDropout(const DropoutAddress&, float, ConstMatrix, Matrix) override {
-    return Count();
-  }
-  absl::Status DoAdd(ConstMatrix, ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoAddRepeated(ConstMatrix, ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoSumRepeated(ConstMatrix, bool, Matrix) override { return Count(); }
-  absl::Status DoLookup(ConstMatrix, ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoLookupBackward(ConstMatrix, ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoRmsNorm(ConstMatrix, ConstMatrix, float, Matrix, Matrix) override {
-    return Count();
-  }
-  absl::Status DoRmsNormBackward(ConstMatrix, ConstMatrix, ConstMatrix, ConstMatrix,
-                                 Matrix) override {
-    return Count();
-  }
-  absl::Status DoRmsNormGainGradient(ConstMatrix, ConstMatrix, ConstMatrix, bool, Matrix) override {
-    return Count();
-  }
-  absl::Status DoRotate(const Rotation&, ConstMatrix, Matrix) override { return Count(); }
-  absl::Status DoCausalAttention(const AttentionShape&, ConstMatrix, Matrix, Matrix) override {
-    return Count();
-  }
-  absl::Status DoCausalAttentionBackward(const AttentionShape&, ConstMatrix, ConstMatrix,
-                                         ConstMatrix, ConstMatrix, Matrix) override {
-    return Count();
-  }
-  absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix, const uint32_t*,
-                                                           Matrix*) override {
-    ++calls;
-    return ClassificationSums();
-  }
-
- private:
-  absl::Status Count() {
-    ++calls;
-    return absl::OkStatus();
-  }
-};
-
-class BackendTest : public ::testing::Test {
- protected:
-  void ExpectRefused(const absl::Status& status, const std::string& message) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
-    EXPECT_EQ(backend_.calls, 0);
-  }
-  void ExpectPassed(const absl::Status& status) {
-    EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(backend_.calls, 1);
-    backend_.calls = 0;
-  }
-  void ExpectNothingToDo(const absl::Status& status) {
-    EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(backend_.calls, 0);
-  }
-
-  // A matrix somewhere in one array, so that overlaps can be made.
-  Matrix At(int64_t first, int64_t rows, int64_t cols) {
-    return {memory_.data() + first, rows, cols};
-  }
-
   GemmArguments Product(int64_t m, int64_t n, int64_t k) {
     GemmArguments arguments;
     arguments.a = At(0, m, k);
@@ -110,9 +27,6 @@ class BackendTest : public ::testing::Test {
     arguments.c = At(400, m, n);
     return arguments;
   }
-
-  std::vector<float> memory_ = std::vector<float>(1000);
-  CountingBackend backend_;
 };
 
 TEST_F(BackendTest, AllocateRefusesNegativeSizes) {
@@ -434,6 +348,56 @@ TEST_F(BackendTest, CausalAttentionBackwardChecksShapesAndOverlap) {
   shape.positions = 2;
   ExpectNothingToDo(backend_.CausalAttentionBackward(shape, At(0, 0, 18), At(100, 0, 6),
                                                      At(200, 0, 2), At(300, 0, 6), At(400, 0, 18)));
+}
+
+TEST_F(BackendTest, AddScaledChecksShapesAndOverlap) {
+  ExpectPassed(backend_.AddScaled(2, At(0, 2, 3), true, At(50, 2, 3)));
+  ExpectPassed(backend_.AddScaled(2, At(0, 2, 3), true, At(0, 2, 3)));
+  ExpectNothingToDo(backend_.AddScaled(2, At(0, 0, 3), true, At(50, 0, 3)));
+  ExpectRefused(backend_.AddScaled(2, At(0, 2, 4), true, At(50, 2, 3)),
+                "in is [2, 4], expected [2, 3]");
+  ExpectRefused(backend_.AddScaled(2, At(0, 2, 3), true, At(5, 2, 3)), "in overlaps");
+}
+
+TEST_F(BackendTest, CopyColumnsChecksShapesAndOverlap) {
+  ExpectPassed(backend_.CopyColumns(At(0, 2, 5), 2, 3, At(50, 2, 4), 1));
+  ExpectNothingToDo(backend_.CopyColumns(At(0, 2, 5), 5, 0, At(50, 2, 4), 4));
+  ExpectNothingToDo(backend_.CopyColumns(At(0, 0, 5), 2, 3, At(50, 0, 4), 1));
+  ExpectRefused(backend_.CopyColumns(At(0, 2, 5), 3, 3, At(50, 2, 4), 1),
+                "in is [2, 5], expected 3 columns from column 3");
+  ExpectRefused(backend_.CopyColumns(At(0, 2, 5), -1, 3, At(50, 2, 4), 1), "from column -1");
+  ExpectRefused(backend_.CopyColumns(At(0, 2, 5), 2, -1, At(50, 2, 4), 1), "expected -1 columns");
+  ExpectRefused(backend_.CopyColumns(At(0, 2, 5), 2, 3, At(50, 2, 4), 2),
+                "out is [2, 4], expected 3 columns from column 2");
+  ExpectRefused(backend_.CopyColumns(At(0, 3, 5), 2, 3, At(50, 2, 4), 1),
+                "in is [3, 5], expected [2, 5]");
+  ExpectRefused(backend_.CopyColumns(At(0, 2, 5), 0, 1, At(9, 2, 4), 1), "in overlaps");
+}
+
+TEST_F(BackendTest, LossesOfNumbersCheckTargetsAndGradient) {
+  const std::vector<float> targets = {0.0f, 1.0f, 0.5f, 0.25f, 1.0f, 0.0f};
+  const ConstMatrix outputs = At(0, 2, 3);
+  Matrix gradient = At(0, 2, 3);
+  ExpectPassed(backend_.SquaredError(outputs, targets.data(), nullptr).status());
+  ExpectPassed(backend_.SquaredError(outputs, targets.data(), &gradient).status());
+  ExpectPassed(backend_.BinaryCrossEntropy(outputs, targets.data(), &gradient).status());
+  ExpectNothingToDo(backend_.SquaredError(At(0, 0, 3), nullptr, nullptr).status());
+  ExpectNothingToDo(backend_.BinaryCrossEntropy(At(0, 2, 0), nullptr, nullptr).status());
+  ExpectRefused(backend_.SquaredError(outputs, nullptr, nullptr).status(), "no host memory");
+  ExpectRefused(backend_.BinaryCrossEntropy(outputs, nullptr, nullptr).status(), "no host memory");
+  for (const Matrix bad : {At(100, 3, 2), At(1, 2, 3)}) {
+    gradient = bad;
+    ExpectRefused(backend_.SquaredError(outputs, targets.data(), &gradient).status(),
+                  bad.rows == 3 ? "gradient is [3, 2], expected [2, 3]" : "outputs overlaps");
+    ExpectRefused(backend_.BinaryCrossEntropy(outputs, targets.data(), &gradient).status(),
+                  bad.rows == 3 ? "gradient is [3, 2], expected [2, 3]" : "outputs overlaps");
+  }
+  for (const float value : {-0.5f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> bad = targets;
+    bad[4] = value;
+    ExpectRefused(backend_.BinaryCrossEntropy(outputs, bad.data(), nullptr).status(),
+                  "target of row 1, column 1 is ");
+  }
 }
 
 TEST_F(BackendTest, SoftmaxChecksLabelsAndGradient) {

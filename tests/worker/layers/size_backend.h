@@ -10,17 +10,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tests/testing/stub_backend.h"
 #include "worker/backend/backend.h"
-#include "worker/backend/views.h"
 
 namespace sangam::testing {
 
 // A backend that computes nothing and counts what it is asked to allocate.
-class SizeBackend : public Backend {
+class SizeBackend : public StubBackend {
  public:
   absl::string_view name() const override { return "size"; }
-  bool uses_host_memory() const override { return true; }
-  absl::Status Synchronize() override { return absl::OkStatus(); }
 
   uint64_t allocated_bytes() const { return allocated_bytes_; }
 
@@ -29,6 +27,7 @@ class SizeBackend : public Backend {
     allocated_bytes_ += sizeof(float) * static_cast<uint64_t>(num_elements);
     return std::make_unique<Memory>(std::vector<float>(static_cast<size_t>(num_elements)));
   }
+<<<<<<< HEAD
   absl::Status DoUpload(const float*, Matrix) override { return None(); }
   absl::Status DoDownload(ConstMatrix, float*) override { return None(); }
   absl::Status DoFill(float, Matrix) override { return None(); }
@@ -126,6 +125,9 @@ class SizeBackend : public Backend {
                                                            Matrix*) override {
     return None();
   }
+=======
+  absl::Status Answer() override { return absl::UnimplementedError("this backend only counts"); }
+>>>>>>> aabd12e79fe7c2021f8f209a3da1068f5e096363
 
  private:
   class Memory : public BackendMemory {
@@ -137,8 +139,6 @@ class SizeBackend : public Backend {
    private:
     std::vector<float> values_;
   };
-
-  static absl::Status None() { return absl::UnimplementedError("this backend only counts"); }
 
   uint64_t allocated_bytes_ = 0;
 };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
+#include "tests/testing/reference_norms.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/backend/conformance/op_cases.h"
 #include "worker/backend/backend.h"
@@ -51,7 +52,8 @@ struct ActivationCase {
 std::vector<ActivationCase> Activations() {
   return {{Activation::kRelu, "Relu", &Relu, false},
           {Activation::kGelu, "Gelu", &Gelu, true},
-          {Activation::kTanh, "Tanh", &Tanh, false}};
+          {Activation::kTanh, "Tanh", &Tanh, false},
+          {Activation::kSigmoid, "Sigmoid", &Sigmoid, false}};
 }
 
 // Values of `activation` within 1e-6 relative and 1e-7 absolute, where its argument is and where

@@ -85,7 +85,8 @@ std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> all;
   for (const auto& cases : {MemoryCases(), GemmCases(), SumRowsCases(), ActivationCases(),
                             DropoutCases(), SoftmaxCases(), SumCases(), LookupCases(),
-                            RmsNormCases(), RotateCases(), AttentionCases()}) {
+                            RmsNormCases(), RotateCases(), AttentionCases(), Conv2dCases(), PoolingCases(),
+                            NormCases(), NumberLossCases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;

@@ -30,6 +30,10 @@ std::vector<OpCase> LookupCases();
 std::vector<OpCase> RmsNormCases();
 std::vector<OpCase> RotateCases();
 std::vector<OpCase> AttentionCases();
+std::vector<OpCase> Conv2dCases();
+std::vector<OpCase> PoolingCases();
+std::vector<OpCase> NormCases();
+std::vector<OpCase> NumberLossCases();
 
 }  // namespace sangam::testing
 

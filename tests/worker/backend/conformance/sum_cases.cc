@@ -38,6 +38,42 @@ void AddsToItself(Backend* backend) {
   EXPECT_EQ(x.Read(), (std::vector<float>{2.0f, -4.0f, 1.0f}));
 }
 
+void AddsScaled(Backend* backend, int64_t rows, int64_t cols) {
+  constexpr float kScale = -0.75f;
+  const std::vector<float> x = RandomFloats(rows * cols, 1);
+  const std::vector<float> before = RandomFloats(rows * cols, 2);
+  for (const bool accumulate : {false, true}) {
+    std::vector<float> expected;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float scaled = kScale * x[i];
+      expected.push_back(accumulate ? before[i] + scaled : scaled);
+    }
+    const DeviceMatrix in(backend, rows, cols, x);
+    const DeviceMatrix out(backend, rows, cols, before);
+    const absl::Status status = backend->AddScaled(kScale, in.view(), accumulate, out.view());
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out.Read(), expected);
+    // Over its input.
+    ASSERT_TRUE(backend->AddScaled(1.0f, in.view(), accumulate, in.view()).ok());
+    EXPECT_EQ(in.Read()[0], accumulate ? 2 * x[0] : x[0]);
+  }
+}
+
+void CopiesColumns(Backend* backend) {
+  const std::vector<float> x = RandomFloats(3 * 5, 1);
+  const DeviceMatrix in(backend, 3, 5, x);
+  const DeviceMatrix out(backend, 3, 4);
+  ASSERT_TRUE(backend->CopyColumns(in.view(), 2, 3, out.view(), 1).ok());
+  std::vector<float> expected;
+  for (size_t r = 0; r < 3; ++r) {
+    expected.insert(expected.end(), {kUntouched, x[5 * r + 2], x[5 * r + 3], x[5 * r + 4]});
+  }
+  EXPECT_EQ(out.Read(), expected);
+  // Nothing to copy.
+  ASSERT_TRUE(backend->CopyColumns(in.view(), 5, 0, out.view(), 4).ok());
+  EXPECT_EQ(out.Read(), expected);
+}
+
 void AddsRepeated(Backend* backend, int64_t repeats, int64_t rows, int64_t cols) {
   const std::vector<float> x = RandomFloats(repeats * rows * cols, 1);
   const std::vector<float> addend = RandomFloats(rows * cols, 2);
@@ -74,12 +110,17 @@ void SumsRepeated(Backend* backend, int64_t repeats, int64_t rows, int64_t cols)
 }  // namespace
 
 std::vector<OpCase> SumCases() {
-  std::vector<OpCase> cases = {{"AddToItself", AddsToItself}};
+  std::vector<OpCase> cases = {{"AddToItself", AddsToItself},
+                               {"CopyColumns", CopiesColumns}};
   const std::vector<std::vector<int64_t>> shapes = {{0, 5}, {5, 0},  {1, 1},    {1, 10},
                                                     {3, 7}, {4, 16}, {13, 129}, {64, 100}};
   for (const auto& shape : shapes) {
     cases.push_back({absl::StrCat("Add_", shape[0], "x", shape[1]),
                      [shape](Backend* backend) { Adds(backend, shape[0], shape[1]); }});
+    if (shape[0] * shape[1] > 0) {
+      cases.push_back({absl::StrCat("AddScaled_", shape[0], "x", shape[1]),
+                       [shape](Backend* backend) { AddsScaled(backend, shape[0], shape[1]); }});
+    }
     for (const int64_t repeats : {0, 1, 2, 5, 8}) {
       const std::string suffix = absl::StrCat("_", repeats, "x", shape[0], "x", shape[1]);
       cases.push_back({absl::StrCat("AddRepeated", suffix), [shape, repeats](Backend* backend) {
