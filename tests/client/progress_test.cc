@@ -231,7 +231,7 @@ TEST(ProgressTest, EveryLossHasItsUnit) {
 
 TEST(ProgressViewTest, WithoutAccuracyWhereNothingIsRightOrWrong) {
   ProgressView view(ProgressView::Style::kLines, "", /*accuracy=*/false);
-  EXPECT_EQ(view.Add(Evaluated(1, 1), Sec(101)), "   0.0s  test loss 0.6000  after step 1\n");
+  EXPECT_EQ(view.Add(Evaluated(1, 1), Sec(101)), "     0s  test loss 0.6000  after step 1\n");
 }
 
 }  // namespace

@@ -8,15 +8,14 @@
 
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
+#include "tests/testing/reference_images.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/expect_near.h"
-#include "tests/worker/layers/image_ops.h"
 #include "tests/worker/layers/layer_harness.h"
 
 namespace sangam {
 namespace {
 
-using testing::Dimensions;
 using testing::ExpectNear;
 using testing::kUntouched;
 using testing::LayerHarness;
@@ -46,10 +45,9 @@ TEST(Conv2dTest, ValuesAndGradientsAreTheReferences) {
   for (const bool bias : {false, true}) {
     for (const bool relu : {false, true}) {
       const auto forward = [&](const Values& x, const Values& w) {
-        Dimensions out;
         const Values b = bias ? Values(w.begin(), w.begin() + 3) : Values();
-        Values y = testing::Conv2d({4, 5, 2}, {2, 3, 2, 1}, x, Values(w.begin() + kWeight, w.end()),
-                                   b, 3, &out);
+        Values y =
+            testing::Conv2d({4, 5, 2, 2, 3, 2, 1, 3}, x, Values(w.begin() + kWeight, w.end()), b);
         return relu ? testing::Relu(y) : y;
       };
       const Conv2dLayer layer(Options(bias, relu));
