@@ -15,8 +15,12 @@ std::string FinalLine(const v1::Job& job) {
   std::string line = absl::StrCat("job ", name, " ", StateName(job.state()),
                                   " steps=", job.progress().steps_done());
   if (job.evaluation_size() > 0) {
-    absl::StrAppendFormat(&line, " test_accuracy=%.4f",
-                          job.evaluation(job.evaluation_size() - 1).accuracy());
+    const v1::Evaluation& last = job.evaluation(job.evaluation_size() - 1);
+    if (HasAccuracy(job.spec())) {
+      absl::StrAppendFormat(&line, " test_accuracy=%.4f", last.accuracy());
+    } else {
+      absl::StrAppend(&line, " test_loss=", HumanLoss(last.loss()));
+    }
   }
   if (job.state() != v1::SUCCEEDED && !job.reason().empty()) {
     const std::string reason =

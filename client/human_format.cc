@@ -73,6 +73,8 @@ std::string LossUnit(const v1::JobSpec& spec) {
   return spec.loss().has_token_cross_entropy() ? " nats/token" : "";
 }
 
+bool HasAccuracy(const v1::JobSpec& spec) { return !spec.loss().has_mean_squared_error(); }
+
 uint64_t Percent(uint64_t part, uint64_t whole) {
   if (whole == 0) return 0;
   if (part >= whole) return 100;

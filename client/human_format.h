@@ -34,6 +34,9 @@ std::string HumanLoss(double loss);
 // mean over tokens, else "".
 std::string LossUnit(const v1::JobSpec& spec);
 
+// Whether an evaluation counts what is right: numbers that a model comes near to are not.
+bool HasAccuracy(const v1::JobSpec& spec);
+
 // floor(100 * part / whole), at most 100; 0 when whole is 0.
 uint64_t Percent(uint64_t part, uint64_t whole);
 

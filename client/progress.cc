@@ -142,8 +142,10 @@ std::string ProgressView::AddStep(const v1::StepMetrics& step, absl::Duration no
 }
 
 std::string ProgressView::AddEvaluation(const v1::Evaluation& evaluation) {
-  return Line(absl::StrFormat("test accuracy %.4f  loss %s%s  after step %d", evaluation.accuracy(),
-                              HumanLoss(evaluation.loss()), loss_unit_, evaluation.step()));
+  const std::string accuracy =
+      accuracy_ ? absl::StrFormat("accuracy %.4f  ", evaluation.accuracy()) : "";
+  return Line(absl::StrCat("test ", accuracy, "loss ", HumanLoss(evaluation.loss()), loss_unit_,
+                           "  after step ", evaluation.step()));
 }
 
 std::string ProgressView::Line(absl::string_view text) {

@@ -24,9 +24,9 @@ namespace sangam {
 class ProgressView {
  public:
   enum class Style { kLines, kBar };
-  // `loss_unit` stands behind every loss, see LossUnit.
-  explicit ProgressView(Style style, std::string loss_unit = "")
-      : style_(style), loss_unit_(std::move(loss_unit)) {}
+  // `loss_unit` stands behind every loss, see LossUnit; `accuracy`: see HasAccuracy.
+  explicit ProgressView(Style style, std::string loss_unit = "", bool accuracy = true)
+      : style_(style), loss_unit_(std::move(loss_unit)), accuracy_(accuracy) {}
 
   // Takes in an event.
   std::string Add(const v1::JobEvent& event, absl::Duration now);
@@ -54,6 +54,7 @@ class ProgressView {
 
   const Style style_;
   const std::string loss_unit_;
+  const bool accuracy_;
 
   // What the events told.
   v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;

@@ -24,13 +24,12 @@ bool OnTerminal(const FollowOptions& options, const Console& console) {
 // Turns a watch into text on the console.
 class Display : public WatchHandler {
  public:
-  Display(const std::string& loss_unit, const FollowOptions& options,
-          const Environment& environment)
+  Display(const v1::JobSpec& spec, const FollowOptions& options, const Environment& environment)
       : options_(options),
         environment_(environment),
         view_(OnTerminal(options, *environment.console) ? ProgressView::Style::kBar
                                                         : ProgressView::Style::kLines,
-              loss_unit) {}
+              LossUnit(spec), HasAccuracy(spec)) {}
   ~Display() override { Show(view_.End()); }
 
   absl::Status OnEvent(const v1::JobEvent& event) override {
@@ -84,7 +83,7 @@ class Display : public WatchHandler {
 
 absl::StatusOr<v1::Job> FollowJob(const v1::Job& job, const FollowOptions& options,
                                   const Environment& environment, JobClient* client) {
-  Display display(LossUnit(job.spec()), options, environment);
+  Display display(job.spec(), options, environment);
   RETURN_IF_ERROR(client->Watch(job.id(), 0, &display));
   ASSIGN_OR_RETURN(v1::Job ended, client->Get(absl::StrCat(job.id())));
   if (!HasEnded(ended.state())) {

@@ -35,7 +35,7 @@ std::string StepsText(const v1::Progress& progress) {
 }
 
 std::string AccuracyText(const v1::Job& job) {
-  if (job.evaluation_size() == 0) return "-";
+  if (job.evaluation_size() == 0 || !HasAccuracy(job.spec())) return "-";
   return absl::StrFormat("%.4f", job.evaluation(job.evaluation_size() - 1).accuracy());
 }
 
@@ -134,9 +134,12 @@ std::string EvaluationTable(const v1::Job& job) {
   // What is right or wrong is a token, where samples are sequences.
   const uint64_t terms = std::max<uint64_t>(1, job.layout().terms_per_sample());
   for (const v1::Evaluation& evaluation : job.evaluation()) {
-    rows.push_back({absl::StrCat(evaluation.step()), absl::StrFormat("%.4f", evaluation.accuracy()),
-                    HumanLoss(evaluation.loss()),
-                    absl::StrCat(evaluation.correct(), "/", evaluation.samples() * terms)});
+    const bool counts = HasAccuracy(job.spec());
+    rows.push_back(
+        {absl::StrCat(evaluation.step()),
+         counts ? absl::StrFormat("%.4f", evaluation.accuracy()) : "-",
+         HumanLoss(evaluation.loss()),
+         counts ? absl::StrCat(evaluation.correct(), "/", evaluation.samples() * terms) : "-"});
   }
   return FormatTable({{"STEP", true}, {"ACCURACY", true}, {"LOSS", true}, {"CORRECT", true}}, rows);
 }

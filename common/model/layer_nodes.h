@@ -14,8 +14,8 @@ namespace sangam {
 struct LayerNode {
   const v1::LayerSpec* spec = nullptr;  // lives as long as the block that the node was made from
   std::string name;                     // "<block>.<index>"; within others see below
-  // Among all layers of the model, in the order in which they begin: a residual or concat, then those
-  // within it.
+  // Among all layers of the model, in the order in which they begin: a residual or concat, then
+  // those within it.
   uint32_t number = 0;
   Shape input;
   Shape output;

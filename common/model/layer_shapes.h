@@ -28,8 +28,8 @@ std::optional<int> FindBlock(const v1::ModelSpec& model, int blocks, const std::
 
 using Layers = google::protobuf::RepeatedPtrField<v1::LayerSpec>;
 
-// The chains of layers within a layer: of a residual its layers and its shortcut's (maybe none), of a
-// concat its branches'. They live as long as `layer`.
+// The chains of layers within a layer: of a residual its layers and its shortcut's (maybe none), of
+// a concat its branches'. They live as long as `layer`.
 std::vector<const Layers*> ChainsWithin(const v1::LayerSpec& layer);
 
 // How far a window reaches and how it moves, its defaults resolved. As large as the image where

@@ -11,10 +11,10 @@
 
 namespace sangam {
 
-// Derives shapes, segments and costs from what the user said; of the loss depends only how many terms
-// a sample has. Deterministic; the same whether the
-// model's transformer layers have been expanded (ExpandModel) or not.
-// Errors: InvalidArgument  layers that do not fit; one line for each fault, with its field path
+// Derives shapes, segments and costs from what the user said; of the loss depends only how many
+// terms a sample has. Deterministic; the same whether the model's transformer layers have been
+// expanded (ExpandModel) or not. Errors: InvalidArgument  layers that do not fit; one line for each
+// fault, with its field path
 //                          below `model`
 absl::StatusOr<v1::ModelLayout> BuildModelLayout(const v1::ModelSpec& model,
                                                  const v1::LossSpec& loss = v1::LossSpec());

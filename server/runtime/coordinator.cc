@@ -75,7 +75,7 @@ absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ToStatus(CheckJobSpec(spec)));
   JobTable::Submission submission;
   submission.spec = ResolveDefaults(spec);
-  ASSIGN_OR_RETURN(submission.layout, 
+  ASSIGN_OR_RETURN(submission.layout,
                    BuildModelLayout(submission.spec.model(), submission.spec.loss()));
   const size_t expanded = submission.spec.ByteSizeLong() + submission.layout.ByteSizeLong();
   if (expanded > kMaxExpandedBytes) {

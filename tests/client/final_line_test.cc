@@ -24,6 +24,14 @@ TEST(FinalLineTest, Succeeded) {
             "job mlp SUCCEEDED steps=705 test_accuracy=0.8912 samples_per_second=12345");
 }
 
+TEST(FinalLineTest, NumbersAreNotRightOrWrong) {
+  v1::Job job = Job(v1::SUCCEEDED);
+  job.mutable_spec()->mutable_loss()->mutable_mean_squared_error();
+  job.add_evaluation()->set_loss(0.25);
+  EXPECT_EQ(FinalLine(job),
+            "job mlp SUCCEEDED steps=705 test_loss=0.2500 samples_per_second=12345");
+}
+
 TEST(FinalLineTest, WithoutEvaluation) {
   EXPECT_EQ(FinalLine(Job(v1::SUCCEEDED)), "job mlp SUCCEEDED steps=705 samples_per_second=12345");
 }

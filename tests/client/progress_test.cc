@@ -229,5 +229,10 @@ TEST(ProgressTest, EveryLossHasItsUnit) {
   EXPECT_THAT(bar.Tick(Sec(1), 100), HasSubstr("  loss 0.5000 nats/token  "));
 }
 
+TEST(ProgressViewTest, WithoutAccuracyWhereNothingIsRightOrWrong) {
+  ProgressView view(ProgressView::Style::kLines, "", /*accuracy=*/false);
+  EXPECT_EQ(view.Add(Evaluated(1, 1), Sec(101)), "     0s  test loss 0.6000  after step 1\n");
+}
+
 }  // namespace
 }  // namespace sangam

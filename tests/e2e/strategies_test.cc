@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-enum class Model { kMlp, kGpt };
+enum class Model { kMlp, kGpt, kCnn };
 
 // How a job is spread; texts as in a job file.
 struct Spread {
@@ -67,6 +67,50 @@ std::string GptModel() {
                       "\"embed\" } } }\n");
 }
 
+// Convolutions, pooling, norms with running statistics, dropout, a residual with a shortcut and a
+// concat; one block that recomputes.
+std::string CnnModel() {
+  const auto block = [](int index, const std::string& layers, const std::string& more = "") {
+    return absl::StrCat("  block { name: \"b", index, "\" ", layers, " ", more, " }\n");
+  };
+  const std::string norm = " layer { batch_norm {} } layer { relu {} }";
+  return absl::StrCat(
+      "  input_shape: [28, 28, 1]\n",
+      block(0, "layer { conv2d { out_channels: 4 kernel_height: 3 stride: 2 padding: 1 } }" + norm),
+      block(1,
+            "layer { residual { layer { conv2d { out_channels: 6 kernel_height: 3 stride: 2 "
+            "padding: 1 no_bias: true } } layer { batch_norm {} } shortcut { conv2d { "
+            "out_channels: 6 kernel_height: 1 stride: 2 } } } } layer { relu {} }",
+            "recompute: true"),
+      block(2, "layer { dropout { rate: 0.2 } }"),
+      block(3,
+            "layer { concat { branch { layer { conv2d { out_channels: 3 kernel_height: 3 padding: "
+            "1 } } layer { batch_norm {} } } branch { layer { average_pool2d { kernel: 3 stride: 1 "
+            "padding: 1 } } } branch {} } }"),
+      block(4, "layer { max_pool2d { kernel: 2 } } layer { layer_norm {} }"),
+      block(5, "layer { flatten {} } layer { linear { out_features: 20 } }" + norm),
+      block(6,
+            "layer { linear { out_features: 20 } } layer { sigmoid {} } "
+            "layer { dropout { rate: 0.2 } }"),
+      block(7, "layer { linear { out_features: 10 } }"));
+}
+
+std::string ModelText(Model model) {
+  switch (model) {
+    case Model::kMlp:
+      return MlpModel();
+    case Model::kGpt:
+      return GptModel();
+    case Model::kCnn:
+      return CnnModel();
+  }
+  return "";
+}
+
+std::string Name(Model model) {
+  return model == Model::kMlp ? "Mlp" : model == Model::kGpt ? "Gpt" : "Cnn";
+}
+
 std::string JobText(Model model, int micro_batches, const Spread& spread) {
   const bool gpt = model == Model::kGpt;
   std::string pipeline;
@@ -77,8 +121,8 @@ std::string JobText(Model model, int micro_batches, const Spread& spread) {
         " }\n");
   }
   return absl::StrCat(
-      "name: \"", gpt ? "gpt" : "mlp", "\" seed: 7\nmodel {\n", gpt ? GptModel() : MlpModel(),
-      "}\nloss { ", gpt ? "token_cross_entropy" : "softmax_cross_entropy", " {} }\ndata { ",
+      "name: \"", Name(model), "\" seed: 7\nmodel {\n", ModelText(model), "}\nloss { ",
+      gpt ? "token_cross_entropy" : "softmax_cross_entropy", " {} }\ndata { ",
       gpt ? "text { train: \"text-*.txt\" test: \"test.txt\" }"
           : "idx { train_images: \"train-images\" train_labels: \"train-labels\" test_images: "
             "\"test-images\" test_labels: \"test-labels\" } mean: 0.5 stddev: 0.25",
@@ -174,14 +218,19 @@ TEST_P(StrategiesTest, PipelineOfFour) {
                    {4, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B"}});
 }
 
+std::string CaseName(const ::testing::TestParamInfo<std::tuple<Model, int>>& info) {
+  return absl::StrCat(Name(std::get<0>(info.param)), "With", std::get<1>(info.param),
+                      "MicroBatches");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, StrategiesTest,
                          ::testing::Combine(::testing::Values(Model::kMlp, Model::kGpt),
                                             ::testing::Values(1, 2, 3, 8, 32)),
-                         [](const auto& info) {
-                           return absl::StrCat(
-                               std::get<0>(info.param) == Model::kMlp ? "Mlp" : "Gpt", "With",
-                               std::get<1>(info.param), "MicroBatches");
-                         });
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Images, StrategiesTest,
+                         ::testing::Combine(::testing::Values(Model::kCnn),
+                                            ::testing::Values(1, 3, 8)),
+                         CaseName);
 
 }  // namespace
 }  // namespace sangam::testing

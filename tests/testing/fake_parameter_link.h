@@ -72,7 +72,7 @@ class FakeParameterServer {
     PageRange range;
     uint64_t step = 0;
     std::vector<float> weights;
-    std::vector<float> average_rates;  // of each weight; 0: trained
+    std::vector<float> average_rates;                 // of each weight; 0: trained
     std::vector<SpanTree<Gradient, AddRight>> trees;  // by use
   };
 

@@ -40,13 +40,16 @@ std::string CnnBlocks(const std::string& dropout) {
       block("branches",
             "layer { concat { branch { layer { conv2d { out_channels: 2 kernel_height: 3 "
             "padding: 1 } } layer { batch_norm {} } } branch { layer { max_pool2d { kernel: 3 "
-            "stride: 1 padding: 1 } } } branch {} } }" + dropout),
+            "stride: 1 padding: 1 } } } branch {} } }" +
+                dropout),
       block("layer_norm", "layer { layer_norm {} } layer { gelu {} }"),
-      block("skip", "layer { conv2d { out_channels: 12 kernel_height: 1 } } "
-                    "add_output_of: \"branches\""),
+      block("skip",
+            "layer { conv2d { out_channels: 12 kernel_height: 1 } } "
+            "add_output_of: \"branches\""),
       block("mean", "layer { average_pool2d {} } layer { flatten {} }"),
-      block("hidden", "layer { linear { out_features: 8 } } layer { batch_norm {} } "
-                      "layer { relu {} }"),
+      block("hidden",
+            "layer { linear { out_features: 8 } } layer { batch_norm {} } "
+            "layer { relu {} }"),
       block("out", "layer { linear { out_features: 5 } }"));
 }
 
@@ -73,9 +76,8 @@ std::string Blocks(const WorkerJob& job) {
 
 std::string JobText(const WorkerJob& job) {
   return absl::StrCat(
-      "name: \"small\" seed: 11\n", "model {\n  input_shape: ",
-      job.cnn ? "[6, 6, 1]" : "[1, 6, 6]", "\n", Blocks(job), "}\n",
-      "loss { softmax_cross_entropy {} }\n",
+      "name: \"small\" seed: 11\n", "model {\n  input_shape: ", job.cnn ? "[6, 6, 1]" : "[1, 6, 6]",
+      "\n", Blocks(job), "}\n", "loss { softmax_cross_entropy {} }\n",
       "data { idx { train_images: \"train-images\" train_labels: \"train-labels\" ",
       "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.4 stddev: 0.3 }\n",
       "optimizer { learning_rate: 0.3 sgd {} }\n", "batch { size: ", job.batch,

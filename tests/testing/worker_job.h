@@ -13,8 +13,8 @@ namespace sangam::testing {
 struct WorkerJob {
   // Twice as many blocks, with a skip connection and one that recomputes.
   bool deep = false;
-  // A network over the images as such: convolutions, pooling, norms with running statistics, a residual
-  // with a shortcut and a concat. Ten blocks, one of which recomputes.
+  // A network over the images as such: convolutions, pooling, norms with running statistics, a
+  // residual with a shortcut and a concat. Ten blocks, one of which recomputes.
   bool cnn = false;
   uint32_t batch = 20;
   uint32_t micro_batches = 8;

@@ -76,8 +76,7 @@ absl::Status BatchNormLayer::BackwardWeights(const LayerCall& call, const LayerG
   for (const auto& part : parts) {
     const Matrix to = {gradients.own + part.offset, 1, options_.width};
     if (values > 0) {
-      RETURN_IF_ERROR(
-          call.backend->AddScaled(part.weight, part.term, gradients.accumulate, to));
+      RETURN_IF_ERROR(call.backend->AddScaled(part.weight, part.term, gradients.accumulate, to));
     } else if (!gradients.accumulate) {
       RETURN_IF_ERROR(call.backend->Fill(0, to));
     }

@@ -11,12 +11,12 @@
 namespace sangam {
 
 // y = gain * (x - mean) / sqrt(variance + epsilon) + bias for each element of the last dimension
-// (Ioffe & Szegedy 2015). In training mean and biased variance are those of the micro-batch's samples
-// and positions, in evaluation the running statistics among the parameters.
+// (Ioffe & Szegedy 2015). In training mean and biased variance are those of the micro-batch's
+// samples and positions, in evaluation the running statistics among the parameters.
 //
 // The running statistics follow the statistics of micro-batches as weights follow gradients: their
-// "gradient" is a sum of mean and unbiased variance over the terms of the micro-batch's loss, so that
-// the division by all terms of the step makes the mean over its samples.
+// "gradient" is a sum of mean and unbiased variance over the terms of the micro-batch's loss, so
+// that the division by all terms of the step makes the mean over its samples.
 class BatchNormLayer : public Layer {
  public:
   struct Options {

@@ -63,11 +63,10 @@ absl::StatusOr<ConstMatrix> ConcatLayer::BackwardInput(const LayerCall& call,
     // Each branch's part is kept by itself, until BackwardWeights.
     const Matrix part = {state->delta + rows * column, rows, branch.width};
     RETURN_IF_ERROR(call.backend->CopyColumns(gradient, column, branch.width, part, 0));
-    ASSIGN_OR_RETURN(
-        const ConstMatrix of_branch,
-        branch.layers.BackwardInput(
-            call, {part.data, output_gradient.rows, positions_ * branch.width},
-            want_input_gradient, &state->inner[b].inner));
+    ASSIGN_OR_RETURN(const ConstMatrix of_branch,
+                     branch.layers.BackwardInput(
+                         call, {part.data, output_gradient.rows, positions_ * branch.width},
+                         want_input_gradient, &state->inner[b].inner));
     column += branch.width;
     if (!want_input_gradient) continue;
     if (b == 0) {
@@ -83,8 +82,7 @@ absl::StatusOr<ConstMatrix> ConcatLayer::BackwardInput(const LayerCall& call,
 absl::Status ConcatLayer::BackwardWeights(const LayerCall& call, const LayerGradients& gradients,
                                           LayerState* state) const {
   for (size_t b = 0; b < branches_.size(); ++b) {
-    RETURN_IF_ERROR(
-        branches_[b].layers.BackwardWeights(call, gradients, &state->inner[b].inner));
+    RETURN_IF_ERROR(branches_[b].layers.BackwardWeights(call, gradients, &state->inner[b].inner));
   }
   return absl::OkStatus();
 }

@@ -21,8 +21,8 @@ class ConcatLayer : public Layer {
     int64_t width = 0;  // last dimension of its output
   };
 
-  // `size`: elements of one sample of the input; `positions`: how often a sample of the output has the
-  // last dimension. REQUIRES: at least two branches.
+  // `size`: elements of one sample of the input; `positions`: how often a sample of the output has
+  // the last dimension. REQUIRES: at least two branches.
   ConcatLayer(int64_t size, int64_t positions, std::vector<Branch> branches);
 
   LayerDemand demand() const override;

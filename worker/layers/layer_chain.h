@@ -13,8 +13,8 @@
 
 namespace sangam {
 
-// Layers in a row: those of a block, or within another layer. None: the identity. The states are the layers' own, in
-// order. Immutable, as they are. Errors: theirs.
+// Layers in a row: those of a block, or within another layer. None: the identity. The states are
+// the layers' own, in order. Immutable, as they are. Errors: theirs.
 class LayerChain {
  public:
   LayerChain() = default;

@@ -266,14 +266,13 @@ class LayerFactory {
     const WindowSpec window = WindowOf(*node.spec, node.input);
     Conv2dLayer::Options options;
     options.shape = WindowShapeOf(node);
-    ASSIGN_OR_RETURN(
-        options.weight_offset,
-        ParameterOffset(absl::StrCat(node.name, ".weight"),
-                        {conv.out_channels(), window.kernel_height, window.kernel_width,
-                         node.input.back()}));
+    ASSIGN_OR_RETURN(options.weight_offset,
+                     ParameterOffset(absl::StrCat(node.name, ".weight"),
+                                     {conv.out_channels(), window.kernel_height,
+                                      window.kernel_width, node.input.back()}));
     if (!conv.no_bias()) {
-      ASSIGN_OR_RETURN(options.bias_offset, ParameterOffset(absl::StrCat(node.name, ".bias"),
-                                                            {conv.out_channels()}));
+      ASSIGN_OR_RETURN(options.bias_offset,
+                       ParameterOffset(absl::StrCat(node.name, ".bias"), {conv.out_channels()}));
     }
     options.relu = node.then_relu;
     return std::make_unique<Conv2dLayer>(options);

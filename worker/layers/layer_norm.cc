@@ -31,10 +31,9 @@ absl::StatusOr<ConstMatrix> LayerNormLayer::Forward(const LayerCall& call, Const
   const ConstMatrix rows = Rows(input);
   const ConstMatrix gain(call.weights + options_.gain_offset, 1, options_.width);
   const ConstMatrix bias(call.weights + options_.bias_offset, 1, options_.width);
-  RETURN_IF_ERROR(call.backend->LayerNorm(rows, gain, bias, options_.epsilon,
-                                          {state->output, rows.rows, options_.width},
-                                          Mean(*state, rows.rows),
-                                          InverseDeviation(*state, rows.rows)));
+  RETURN_IF_ERROR(call.backend->LayerNorm(
+      rows, gain, bias, options_.epsilon, {state->output, rows.rows, options_.width},
+      Mean(*state, rows.rows), InverseDeviation(*state, rows.rows)));
   return ConstMatrix(state->output, input.rows, input.cols);
 }
 

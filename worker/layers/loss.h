@@ -33,10 +33,10 @@ class Loss {
 
   // outputs: [rows, terms_per_sample * classes], or [rows, terms_per_sample] where labels are
   // numbers; labels: rows * terms_per_sample words in host memory, those of a sample side by side,
-  // each < classes or the bits of a float. When `gradient` is not nullptr, writes the gradient of the
-  // loss *sum* with respect to the outputs to it (same shape, the backend's memory). Waits for the
-  // result.
-  // Errors: InvalidArgument  shapes that do not fit; a label is out of range: names row (of a
+  // each < classes or the bits of a float. When `gradient` is not nullptr, writes the gradient of
+  // the loss *sum* with respect to the outputs to it (same shape, the backend's memory). Waits for
+  // the result. Errors: InvalidArgument  shapes that do not fit; a label is out of range: names row
+  // (of a
   //                          term), label and classes
   virtual absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs,
                                            const uint32_t* labels, Matrix* gradient) const = 0;

@@ -27,8 +27,7 @@ absl::StatusOr<ConstMatrix> PoolingLayer::BackwardInput(const LayerCall& call,
                                                         bool want_input_gradient,
                                                         LayerState* state) const {
   if (!want_input_gradient) return ConstMatrix();
-  const Matrix input_gradient = {state->input_gradient, output_gradient.rows,
-                                 shape_.in.elements()};
+  const Matrix input_gradient = {state->input_gradient, output_gradient.rows, shape_.in.elements()};
   if (pooling_ == Pooling::kMax) {
     const ConstMatrix output(state->output, output_gradient.rows, output_gradient.cols);
     RETURN_IF_ERROR(call.backend->MaxPool2dBackward(shape_, state->input, output, output_gradient,

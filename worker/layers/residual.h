@@ -12,7 +12,8 @@
 
 namespace sangam {
 
-// y = s(x) + f(x), f the layers within and s the shortcut's, or the identity. dx = s'(x) dy + f'(x) dy.
+// y = s(x) + f(x), f the layers within and s the shortcut's, or the identity. dx = s'(x) dy + f'(x)
+// dy.
 class ResidualLayer : public Layer {
  public:
   // Elements of one sample of the input and of the output. No layers in `shortcut`: the identity.
@@ -20,7 +21,7 @@ class ResidualLayer : public Layer {
       : in_(in), out_(out), within_(std::move(within)), shortcut_(std::move(shortcut)) {}
 
   LayerDemand demand() const override;
-  bool has_parameters() const override { 
+  bool has_parameters() const override {
     return within_.has_parameters() || shortcut_.has_parameters();
   }
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,

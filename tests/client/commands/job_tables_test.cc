@@ -10,6 +10,7 @@
 namespace sangam {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -155,6 +156,10 @@ TEST(JobTablesTest, HowAModelIsSpread) {
   EXPECT_THAT(parallel, HasSubstr("\nloss        2.5000 nats/token\n"));
   // Hits are counted in tokens.
   EXPECT_THAT(parallel, HasSubstr("  640/1280\n"));
+  v1::Job regression = job;
+  regression.mutable_spec()->mutable_loss()->mutable_mean_squared_error();
+  EXPECT_THAT(FormatJob(regression, kNow, absl::UTCTimeZone()),
+              AllOf(HasSubstr("  -  2.2500"), Not(HasSubstr("640"))));
 
   job.MergeFrom(Parse<v1::Job>(R"pb(
     strategy: MODEL_PARALLEL

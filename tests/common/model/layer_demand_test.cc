@@ -64,9 +64,9 @@ TEST(LayerDemandTest, OfEachKind) {
   // 3 x 2 places, each of 2 channels over 3 x 3 x 4 elements.
   EXPECT_EQ(CostsOf({5, 4, 4}, "layer { conv2d { out_channels: 2 kernel_height: 3 } }"),
             (Costs{12, 80, 2 * 36 * 12}));
-  EXPECT_EQ(CostsOf({5, 4, 4},
-                    "layer { conv2d { out_channels: 2 kernel_height: 3 } } layer { relu {} }"),
-            (Costs{12, 80 + 12, 2 * 36 * 12 + 12}));
+  EXPECT_EQ(
+      CostsOf({5, 4, 4}, "layer { conv2d { out_channels: 2 kernel_height: 3 } } layer { relu {} }"),
+      (Costs{12, 80 + 12, 2 * 36 * 12 + 12}));
   EXPECT_EQ(CostsOf({6, 4, 2}, "layer { max_pool2d { kernel: 2 } }"), (Costs{12, 48, 48}));
   EXPECT_EQ(CostsOf({6, 4, 2}, "layer { average_pool2d {} }"), (Costs{2, 48, 48}));
   EXPECT_EQ(CostsOf({2, 2, 3},

@@ -235,7 +235,8 @@ TEST(ModelLayoutTest, TiedHeadsAreFoundAtAnyDepth) {
     layer.replace(layer.find("%s"), 2, head);
     const auto layout = BuildModelLayout(ModelFrom(
         "input_shape: 3 block { name: 'e' layer { embedding { vocabulary: 4 width: 4 } } } "
-        "block { layer { " + layer + " } }"));
+        "block { layer { " +
+        layer + " } }"));
     ASSERT_TRUE(layout.ok()) << layout.status();
     EXPECT_TRUE(layout->block(1).has_tied_segment());
   }

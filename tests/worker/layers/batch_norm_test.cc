@@ -8,9 +8,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
+#include "tests/testing/reference_norms.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/expect_near.h"
-#include "tests/worker/layers/image_ops.h"
 #include "tests/worker/layers/layer_harness.h"
 
 namespace sangam {
@@ -56,8 +56,8 @@ TEST(BatchNormTest, EvaluationUsesTheRunningStatistics) {
   const std::vector<float> x = RandomFloats(4 * kSize, 2);
   const Moments moments = {Part(weights, 2), Part(weights, 3)};
   ExpectNear(harness.Forward(x),
-             testing::NormalizeColumns(ToDouble(x), moments, double{0.01f}, Part(weights, 0),
-                                       Part(weights, 1)),
+             testing::NormalizeColumns(kWidth, ToDouble(x), moments, double{0.01f},
+                                       Part(weights, 0), Part(weights, 1)),
              1e-6);
 }
 

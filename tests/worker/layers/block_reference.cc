@@ -1,6 +1,5 @@
 #include "tests/worker/layers/block_reference.h"
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -12,14 +11,48 @@
 #include "common/model/expand_layers.h"
 #include "common/model/layer_shapes.h"
 #include "proto/model.pb.h"
+#include "tests/testing/reference_images.h"
+#include "tests/testing/reference_norms.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/block_harness.h"
-#include "tests/worker/layers/image_ops.h"
 #include "tests/worker/layers/sequence_ops.h"
 #include "worker/layers/pass_context.h"
 
 namespace sangam::testing {
 namespace {
+
+using Dimensions = std::vector<size_t>;
+
+// The window of a layer over images of `shape`, which becomes that of its outputs.
+ReferenceWindow WindowAt(const v1::LayerSpec& layer, Dimensions* shape) {
+  ReferenceWindow window = {};
+  window.height = (*shape)[0];
+  window.width = (*shape)[1];
+  window.channels = window.out_channels = (*shape)[2];
+  const auto pool = [&window](const auto& spec) {
+    window.kernel_height = window.kernel_width = spec.kernel();
+    window.stride = spec.stride();
+    window.padding = spec.padding();
+  };
+  if (layer.has_conv2d()) {
+    const v1::Conv2dSpec& conv = layer.conv2d();
+    window.kernel_height = conv.kernel_height();
+    window.kernel_width = conv.kernel_width();
+    window.stride = conv.stride();
+    window.padding = conv.padding();
+    window.out_channels = conv.out_channels();
+  } else if (layer.has_max_pool2d()) {
+    pool(layer.max_pool2d());
+  } else if (layer.average_pool2d().kernel() != 0) {
+    pool(layer.average_pool2d());
+  } else {
+    window.kernel_height = window.height;
+    window.kernel_width = window.width;
+    window.stride = 1;
+  }
+  *shape = {window.out_height(), window.out_width(), window.out_channels};
+  return window;
+}
 
 Values Sum(Values x, const Values& y) {
   for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
@@ -48,26 +81,19 @@ class Reference {
       } else if (layer.has_concat()) {
         x = Concat(layer.concat(), name, shape, x);
       } else if (layer.has_conv2d()) {
-        const v1::Conv2dSpec& conv = layer.conv2d();
-        x = Conv2d(*shape, {conv.kernel_height(), conv.kernel_width(), conv.stride(), conv.padding()},
-                   x, Parameter(name + ".weight"), Parameter(name + ".bias"), conv.out_channels(),
-                   shape);
+        x = Conv2d(WindowAt(layer, shape), x, Parameter(name + ".weight"),
+                   Parameter(name + ".bias"));
       } else if (layer.has_max_pool2d()) {
-        const v1::MaxPool2dSpec& pool = layer.max_pool2d();
-        x = MaxPool2d(*shape, {pool.kernel(), pool.kernel(), pool.stride(), pool.padding()}, x, shape);
+        x = MaxPool2d(WindowAt(layer, shape), x);
       } else if (layer.has_average_pool2d()) {
-        const v1::AveragePool2dSpec& pool = layer.average_pool2d();
-        const Window window = pool.kernel() == 0
-                                  ? Window{(*shape)[0], (*shape)[1], 1, 0}
-                                  : Window{pool.kernel(), pool.kernel(), pool.stride(), pool.padding()};
-        x = AveragePool2d(*shape, window, x, shape);
+        x = AveragePool2d(WindowAt(layer, shape), x);
       } else if (layer.has_batch_norm()) {
         x = BatchNorm(name, double{layer.batch_norm().epsilon()}, x);
       } else if (layer.has_layer_norm()) {
-        x = LayerNorm(x, Parameter(name + ".gain"), Parameter(name + ".bias"),
-                      double{layer.layer_norm().epsilon()});
+        x = LayerNorm(shape->back(), x, double{layer.layer_norm().epsilon()},
+                      Parameter(name + ".gain"), Parameter(name + ".bias"));
       } else if (layer.has_sigmoid()) {
-        for (double& value : x) value = 1 / (1 + std::exp(-value));
+        x = Sigmoid(x);
       } else if (layer.has_relu()) {
         x = Relu(x);
       } else if (layer.has_gelu()) {
@@ -139,7 +165,7 @@ class Reference {
       Note(name + ".running_mean", moments.mean, terms);
       Note(name + ".running_variance", moments.variance, terms * unbiased);
     }
-    return NormalizeColumns(x, moments, epsilon, gain, Parameter(name + ".bias"));
+    return NormalizeColumns(gain.size(), x, moments, epsilon, gain, Parameter(name + ".bias"));
   }
 
   void Note(const std::string& name, const Values& values, double weight) {

@@ -185,7 +185,8 @@ TEST_P(BlockTest, ForwardAndGradientsAreTheReferences) {
     ExpectClose(result.y, forward(x, weights));
     ExpectClose(result.dx, NumericalGradient(
                                [&](const Values& at) { return Dot(forward(at, weights), dy); }, x));
-    Values dw = NumericalGradient([&](const Values& at) { return Dot(forward(x, at), dy); }, weights);
+    Values dw =
+        NumericalGradient([&](const Values& at) { return Dot(forward(x, at), dy); }, weights);
     const Values statistics = testing::ReferenceStatistics(model_, lane.context, x, weights);
     for (size_t e = 0; e < dw.size(); ++e) dw[e] += statistics[e];
     ExpectClose(result.dw, dw, static_cast<double>(rows));

@@ -43,7 +43,7 @@ TEST(ConcatTest, BranchesSideBySideAndTheirGradientsSummed) {
   LayerHarness harness(layer, 4, 10, {2, 3});
   EXPECT_EQ(harness.Forward({1, -2, -3, 4, 5, 6, 7, 8}),
             (std::vector<float>{1, 0, 1, -2, -4, 0, 4, -3, 4, 6,  //
-                                5, 6, 5, 6, 28, 7, 8, 7, 8, 38}));
+                                5, 6, 5, 6,  28, 7, 8, 7,  8, 38}));
   const std::vector<float> dy = {1, 2, 10, 20, 100, 3, 4, 30, 40, 200,  //
                                  5, 6, 50, 60, 0,   7, 8, 70, 80, 1};
   EXPECT_EQ(harness.BackwardInput(dy),

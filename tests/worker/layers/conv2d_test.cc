@@ -8,15 +8,14 @@
 
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
+#include "tests/testing/reference_images.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/expect_near.h"
-#include "tests/worker/layers/image_ops.h"
 #include "tests/worker/layers/layer_harness.h"
 
 namespace sangam {
 namespace {
 
-using testing::Dimensions;
 using testing::ExpectNear;
 using testing::kUntouched;
 using testing::LayerHarness;
@@ -25,10 +24,10 @@ using testing::RandomFloats;
 using testing::ToDouble;
 using testing::Values;
 
-// [4, 5, 2] to [3, 2, 3] with a kernel of 2 x 3; the bias lies in front of the weight, an element
+// [4, 5, 2] to [3, 3, 3] with a kernel of 2 x 3; the bias lies in front of the weight, an element
 // between them.
 constexpr int64_t kIn = 40;
-constexpr int64_t kOut = 18;
+constexpr int64_t kOut = 27;
 constexpr ptrdiff_t kWeight = 4;
 constexpr size_t kSegment = 4 + 36;
 
@@ -46,10 +45,9 @@ TEST(Conv2dTest, ValuesAndGradientsAreTheReferences) {
   for (const bool bias : {false, true}) {
     for (const bool relu : {false, true}) {
       const auto forward = [&](const Values& x, const Values& w) {
-        Dimensions out;
         const Values b = bias ? Values(w.begin(), w.begin() + 3) : Values();
-        Values y = testing::Conv2d({4, 5, 2}, {2, 3, 2, 1}, x, Values(w.begin() + kWeight, w.end()),
-                                   b, 3, &out);
+        Values y =
+            testing::Conv2d({4, 5, 2, 2, 3, 2, 1, 3}, x, Values(w.begin() + kWeight, w.end()), b);
         return relu ? testing::Relu(y) : y;
       };
       const Conv2dLayer layer(Options(bias, relu));
@@ -63,11 +61,11 @@ TEST(Conv2dTest, ValuesAndGradientsAreTheReferences) {
         };
         ExpectNear(harness.Forward(x), forward(ToDouble(x), ToDouble(weights)), 1e-5);
         ExpectNear(harness.BackwardInput(dy),
-                   NumericalGradient(
-                       [&](const Values& at) { return loss(at, ToDouble(weights)); }, ToDouble(x)),
+                   NumericalGradient([&](const Values& at) { return loss(at, ToDouble(weights)); },
+                                     ToDouble(x)),
                    1e-5);
-        Values expected = NumericalGradient(
-            [&](const Values& at) { return loss(ToDouble(x), at); }, ToDouble(weights));
+        Values expected = NumericalGradient([&](const Values& at) { return loss(ToDouble(x), at); },
+                                            ToDouble(weights));
         expected[3] = double{kUntouched};
         if (!bias) std::fill_n(expected.begin(), 3, double{kUntouched});
         const std::vector<float> gradient =

@@ -49,8 +49,9 @@ TEST(PieceCutterTest, SaysWhenNothingCanBeThatLarge) {
 TEST(LayerMemoryTest, EachPieceIsItsLayers) {
   float memory[64 * 16];
   PieceCutter cutter(16, memory);
-  const std::vector<LayerDemand> demands = {LinearDemand(1, 2, 3, true),
-                                            ResidualDemand(3, 3, {ChainDemand({RmsNormDemand(1, 3)}), ChainDemand({})})};
+  const std::vector<LayerDemand> demands = {
+      LinearDemand(1, 2, 3, true),
+      ResidualDemand(3, 3, {ChainDemand({RmsNormDemand(1, 3)}), ChainDemand({})})};
   std::vector<LayerState> layers;
   CutStates(demands, &cutter, &layers);
   CutScratch(demands, &cutter, &layers);
@@ -121,8 +122,8 @@ v1::ModelSpec EveryImageLayer(bool recompute) {
 // What plans count is what blocks allocate. 16 rows of any size are whole cache lines.
 TEST(BlockMemoryTest, IsWhatTheLayoutDeclares) {
   constexpr uint64_t kRows = 16;
-  for (const v1::ModelSpec& model : {EveryLayer(false), EveryLayer(true), EveryImageLayer(false),
-                                     EveryImageLayer(true)}) {
+  for (const v1::ModelSpec& model :
+       {EveryLayer(false), EveryLayer(true), EveryImageLayer(false), EveryImageLayer(true)}) {
     const bool recompute = model.block(0).recompute();
     const auto layout = BuildModelLayout(model);
     ASSERT_TRUE(layout.ok()) << layout.status();

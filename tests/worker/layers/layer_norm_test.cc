@@ -7,9 +7,9 @@
 
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
+#include "tests/testing/reference_norms.h"
 #include "tests/testing/reference_ops.h"
 #include "tests/worker/layers/expect_near.h"
-#include "tests/worker/layers/image_ops.h"
 #include "tests/worker/layers/layer_harness.h"
 
 namespace sangam {
@@ -35,8 +35,8 @@ TEST(LayerNormTest, ValuesAndGradientsAreTheReferences) {
   const LayerNormLayer layer(options);
   const std::vector<float> weights = RandomFloats(10, 1);
   const auto forward = [](const Values& x, const Values& w) {
-    return testing::LayerNorm(x, Values(w.begin() + 6, w.end()),
-                              Values(w.begin() + 1, w.begin() + 5), double{0.01f});
+    return testing::LayerNorm(4, x, double{0.01f}, Values(w.begin() + 6, w.end()),
+                              Values(w.begin() + 1, w.begin() + 5));
   };
   for (const int64_t rows : {0, 1, 4}) {
     LayerHarness harness(layer, kSize, kSize, weights);
@@ -51,8 +51,8 @@ TEST(LayerNormTest, ValuesAndGradientsAreTheReferences) {
                NumericalGradient([&](const Values& at) { return loss(at, ToDouble(weights)); },
                                  ToDouble(x)),
                3e-5);
-    Values expected = NumericalGradient(
-        [&](const Values& at) { return loss(ToDouble(x), at); }, ToDouble(weights));
+    Values expected = NumericalGradient([&](const Values& at) { return loss(ToDouble(x), at); },
+                                        ToDouble(weights));
     expected[0] = expected[5] = double{kUntouched};
     const std::vector<float> gradient =
         harness.BackwardWeights(false, std::vector<float>(10, kUntouched));

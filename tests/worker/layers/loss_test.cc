@@ -151,8 +151,9 @@ TEST(LossTest, SquaredErrorOfNumbers) {
   EXPECT_EQ(sums->correct, 0u);
   EXPECT_EQ(gradient_device.Read(), (std::vector<float>{0, 2, -4, 0, -1, 0}));
   const DeviceMatrix wide(backend.get(), 2, 4, RandomFloats(8, 1));
-  EXPECT_EQ((*loss)->Compute(backend.get(), wide.view(), targets.data(), nullptr).status().message(),
-            "mean squared error: found outputs of 4 elements, expected the 3 targets");
+  EXPECT_EQ(
+      (*loss)->Compute(backend.get(), wide.view(), targets.data(), nullptr).status().message(),
+      "mean squared error: found outputs of 4 elements, expected the 3 targets");
 }
 
 TEST(LossTest, BinaryCrossEntropyOfNumbers) {

@@ -32,8 +32,8 @@ using testing::ExpectNear;
 using testing::TestModel;
 using testing::Values;
 
-// PyTorch's numbers are of double precision; ours differ by a few roundings of sums of some ten terms
-// that are about 1.
+// PyTorch's numbers are of double precision; ours differ by a few roundings of sums of some ten
+// terms that are about 1.
 constexpr double kTolerance = 2e-5;
 
 // One case of the file.

@@ -233,9 +233,8 @@ TEST_F(TrainerTest, OneJobOneResultForANetworkOverImages) {
           job.chunks = schedule == v1::INTERLEAVED ? 2 : 1;
           job.credits = 16;
           job.lanes = pipelines == 1 ? 2 : 1;
-          EXPECT_TRUE(Train(job, 1) == alone)
-              << v1::Schedule_Name(schedule) << " S=" << cut.shares << " ranks=" << ranks
-              << " pipelines=" << pipelines;
+          EXPECT_TRUE(Train(job, 1) == alone) << v1::Schedule_Name(schedule) << " S=" << cut.shares
+                                              << " ranks=" << ranks << " pipelines=" << pipelines;
         }
       }
     }
