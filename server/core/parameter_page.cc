@@ -47,13 +47,17 @@ absl::Status CheckOptions(const ParameterPage::Options& options, const FloatBuff
     return absl::InvalidArgumentError("page: found 0 uses, expected at least 1");
   }
   uint64_t done = 0;
-  for (const ElementRange& range : options.decay) {
-    if (range.begin < done || range.end <= range.begin || range.end > options.element_count) {
-      return absl::InvalidArgumentError(absl::StrCat("page: found decay on [", range.begin, ",",
-                                                     range.end, "), expected sorted ranges in [",
-                                                     done, ",", options.element_count, ")"));
+  for (const ParameterRange& range : options.ranges) {
+    if (range.begin != done || range.end <= range.begin || range.end > options.element_count) {
+      return absl::InvalidArgumentError(absl::StrCat("page: found a range [", range.begin, ",",
+                                                     range.end, "), expected one that begins at ",
+                                                     done, " and ends by ", options.element_count));
     }
     done = range.end;
+  }
+  if (done != options.element_count && !options.ranges.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("page: found ranges that end at ", done,
+                                                   ", expected ", options.element_count));
   }
   return absl::OkStatus();
 }
@@ -80,12 +84,16 @@ ParameterPage::ParameterPage(Options options, const Optimizer& optimizer)
 absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optimizer& optimizer,
                                                     FloatBuffer initial) {
   RETURN_IF_ERROR(CheckOptions(options, initial));
+  if (options.ranges.empty()) options.ranges = {{0, options.element_count, 0, 0, 0}};
   ParameterPage page(std::move(options), optimizer);
   page.current_.weights = std::move(initial);
   const uint64_t count = page.options_.element_count;
   ASSIGN_OR_RETURN(page.spare_, FloatBuffer::Allocate(count));
   for (int i = 0; i < optimizer.state_count(); ++i) {
     ASSIGN_OR_RETURN(page.state_[i], FloatBuffer::Allocate(count));
+    if (optimizer.initial_state(i) != 0) {
+      std::fill_n(page.state_[i].data(), count, optimizer.initial_state(i));
+    }
   }
   return page;
 }

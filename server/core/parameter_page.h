@@ -76,9 +76,10 @@ class ParameterPage {
     uint64_t first_element = 0;
     uint64_t element_count = 0;
     uint64_t generation = 0;
-    uint32_t shares = 1;                 // S
-    uint32_t uses = 1;                   // of the segment
-    std::vector<ParameterRange> ranges;  // of the page
+    uint32_t shares = 1;  // S
+    uint32_t uses = 1;    // of the segment
+    // Of all elements: sorted, without gaps. None: all are trained, without decay.
+    std::vector<ParameterRange> ranges;
     StepRules rules;
     // Names of the blocks of the uses; where there is none, errors say the segment.
     std::vector<std::string> blocks;

@@ -486,12 +486,12 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
   };
   ParameterPage::Options good;
   good.element_count = 10;
-  good.decay = {{0, 3}, {3, 5}, {9, 10}};
+  good.ranges = {{0, 3}, {3, 5}, {5, 10}};
   EXPECT_FALSE(refused(good, 10));
   EXPECT_TRUE(refused(good, 9));
   ParameterPage::Options bad = good;
   bad.element_count = 0;
-  bad.decay.clear();
+  bad.ranges.clear();
   EXPECT_TRUE(refused(bad, 0));
   bad = good;
   bad.shares = 0;
@@ -499,10 +499,15 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
   bad = good;
   bad.uses = 0;
   EXPECT_TRUE(refused(bad, 10));
-  for (const std::vector<ElementRange>& decay :
-       {std::vector<ElementRange>{{0, 11}}, {{5, 5}}, {{5, 4}}, {{0, 4}, {3, 5}}}) {
+  for (const std::vector<ParameterRange>& ranges :
+       {std::vector<ParameterRange>{{0, 11}},
+        {{0, 0}, {0, 10}},
+        {{0, 9}},
+        {{1, 10}},
+        {{0, 4}, {5, 10}},
+        {{0, 4}, {3, 10}}}) {
     bad = good;
-    bad.decay = decay;
+    bad.ranges = ranges;
     EXPECT_TRUE(refused(bad, 10));
   }
 }
