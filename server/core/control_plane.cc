@@ -466,7 +466,11 @@ void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment no
   for (const v1::Evaluation& evaluation : effects.evaluations) {
     jobs_.AddEvaluation(job, evaluation, now.wall);
   }
-  if (!effects.steps.empty() || !effects.evaluations.empty()) changes_.events = true;
+  for (const std::string& message : effects.messages) jobs_.AddMessage(job, message, now.wall);
+  if (effects.skipped_steps > 0) jobs_.AddSkippedSteps(job, effects.skipped_steps);
+  if (!effects.steps.empty() || !effects.evaluations.empty() || !effects.messages.empty()) {
+    changes_.events = true;
+  }
   if (!effects.outcome.has_value()) return;
   EndRun(job, *effects.outcome, now);
   Schedule(now);

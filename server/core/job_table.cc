@@ -157,6 +157,11 @@ void JobTable::AddMessage(uint64_t id, absl::string_view message, absl::Time now
            [message](v1::JobEvent* event) { event->set_message(std::string(message)); });
 }
 
+void JobTable::AddSkippedSteps(uint64_t id, uint64_t count) {
+  v1::Job& job = At(id).job;
+  job.set_skipped_steps(job.skipped_steps() + count);
+}
+
 void JobTable::SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now) {
   Record& record = At(id);
   if (record.job.reason() == reason) return;

@@ -83,6 +83,7 @@ class JobTable {
   void AddStep(uint64_t id, const v1::StepMetrics& step, absl::Time now);
   void AddEvaluation(uint64_t id, const v1::Evaluation& evaluation, absl::Time now);
   void AddMessage(uint64_t id, absl::string_view message, absl::Time now);
+  void AddSkippedSteps(uint64_t id, uint64_t count);
   // What a queued job waits for becomes its reason, and a message when it is news.
   void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
   void SetWeightsAvailable(uint64_t id, bool available);

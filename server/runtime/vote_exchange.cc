@@ -160,14 +160,14 @@ absl::Status VoteExchange::Count(const v1::StepVotes& votes,
       sinks.push_back(sink);
     }
   }
-  for (const std::shared_ptr<DecisionSink>& one : sinks) one->Send(decision);
   const std::shared_ptr<Host> host = news ? host_.lock() : nullptr;
-  if (host == nullptr) return absl::OkStatus();
-  if (decision->round() == 0 && rules_.skip_not_finite && !std::isfinite(decision->sum(0))) {
+  // First of all, so that the reports of two steps keep their order.
+  if (host != nullptr && decision->round() == 0 && rules_.skip_not_finite && !std::isfinite(decision->sum(0))) {
     host->OnSkippedStep(decision->generation(), decision->step(),
                         absl::StrJoin(decision->fault(), "; "));
   }
-  host->OnDecision(decision);
+  for (const std::shared_ptr<DecisionSink>& one : sinks) one->Send(decision);
+  if (host != nullptr) host->OnDecision(decision);
   return absl::OkStatus();
 }
 
