@@ -269,7 +269,11 @@ absl::Status JobShard::Run(const v1::Assignment& assignment) {
                    LearningRate::Create(assignment.spec().optimizer(), assignment.steps_total()),
                    "job %d", job_);
   if (votes_ != nullptr) votes_->Run();
-  ChangePages([rate](SharedPage& page) { return page.Begin(rate); });
+  // On this thread: few gradients can have been complete before.
+  for (SharedPage* page : held_) {
+    ASSIGN_OR_RETURN(const SharedPage::Vote vote, page->Begin(rate), "job %d", job_);
+    HandOn(vote);
+  }
   return absl::OkStatus();
 }
 

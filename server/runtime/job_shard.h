@@ -62,6 +62,7 @@ class JobShard final : public ParameterShard,
 
   // All daemons of the plan are ready: updates may be made from now on.
   // Errors: InvalidArgument  the job's schedule of learning rates is not valid
+  //         others           as ParameterPage::Begin
   absl::Status Run(const v1::Assignment& assignment);
 
   // Where other servers' votes on this job are counted; null where they are not.

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
@@ -64,7 +65,11 @@ ParameterPage MakePage(const Optimizer& optimizer, const std::vector<float>& ini
   options.generation = 2;
   options.shares = shares;
   options.uses = uses;
-  return *ParameterPage::Create(options, optimizer, Buffer(initial));
+  ParameterPage page = *ParameterPage::Create(options, optimizer, Buffer(initial));
+  v1::OptimizerSpec rate;
+  rate.set_learning_rate(optimizer.learning_rate());
+  EXPECT_TRUE(page.Begin(*LearningRate::Create(rate, 0)).ok());
+  return page;
 }
 
 GradientKey Key(uint64_t step, ShareSpan span, uint64_t samples = 1, uint32_t use = 0) {
@@ -233,13 +238,13 @@ TEST(ParameterPageTest, ANotFiniteGradientIsBlamedOnItsUse) {
   Add(&page, Key(0, {0, 2}, 2, 0), {1});
   Add(&page, Key(0, {0, 1}, 1, 1), {1});
   ExpectError(&page, Key(0, {1, 2}, 1, 1), {std::nanf("")}, absl::StatusCode::kInvalidArgument,
-              {"payload of shares [1,2) of use 1"});
+              {"segment 3, use 1, shares [1,2)"});
 }
 
 TEST(ParameterPageTest, NewGenerationDropsTheGradientsOfEveryUse) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 1, 2);
   Add(&page, Key(0, {0, 1}, 1, 1), {100});
-  page.BeginGeneration(5);
+  page.BeginGeneration(5, nullptr);
   GradientKey key = Key(0, {0, 1}, 1, 0);
   key.generation = 5;
   EXPECT_FALSE(Add(&page, key, {1}));
@@ -419,7 +424,7 @@ TEST(ParameterPageTest, NotFiniteErrorNamesOnlyAFewSpansAndKnowsOverflow) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   ParameterPage page = MakePage(MakeSgd(1), {0}, 20);
   for (uint32_t s = 0; s < 19; ++s) Add(&page, Key(0, {s, s + 1}), {std::nanf("")});
-  ExpectError(&page, Key(0, {19, 20}), {1}, kInvalid, {"[0,1), [1,2)", "[7,8), and 11 more"});
+  ExpectError(&page, Key(0, {19, 20}), {1}, kInvalid, {"[0,1), [1,2)", "[7,8); and 11 more"});
   Add(&page, Key(0, {0, 16}), {3e38f});
   ExpectError(&page, Key(0, {16, 20}), {3e38f}, kInvalid, {"overflow"});
 }
@@ -428,7 +433,7 @@ TEST(ParameterPageTest, NewGenerationDropsParkedGradientsAndKeepsTheVersions) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
   Add(&page, Key(0, {0, 2}, 1), {4});
   Add(&page, Key(1, {0, 1}, 1), {100});
-  page.BeginGeneration(5);
+  page.BeginGeneration(5, nullptr);
   EXPECT_EQ(page.generation(), 5u);
   EXPECT_EQ(page.current().step, 1u);
   EXPECT_EQ(page.previous()->step, 0u);
@@ -448,8 +453,8 @@ TEST(ParameterPageTest, NewGenerationDropsParkedGradientsAndKeepsTheVersions) {
 TEST(ParameterPageTest, AGenerationThatIsNotNewerChangesNothing) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
   Add(&page, Key(0, {0, 1}), {1});
-  page.BeginGeneration(2);
-  page.BeginGeneration(1);
+  page.BeginGeneration(2, nullptr);
+  page.BeginGeneration(1, nullptr);
   EXPECT_EQ(page.generation(), 2u);
   EXPECT_TRUE(Add(&page, Key(0, {1, 2}), {1}));
 }
