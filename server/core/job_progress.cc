@@ -124,8 +124,8 @@ absl::Status JobProgress::OnFinished(uint32_t worker) {
 absl::StatusOr<bool> JobProgress::OnSkippedStep(const v1::SkippedStepReport& report) {
   if (!begun()) return NotBegun();
   if (report.step() >= length_.steps_total) {
-    return absl::InvalidArgumentError(absl::StrCat("skipped step: found ", report.step(),
-                                                   ", the job has ", length_.steps_total));
+    return absl::InvalidArgumentError(
+        absl::StrCat("skipped step: found ", report.step(), ", the job has ", length_.steps_total));
   }
   if (last_skipped_.has_value() && report.step() <= *last_skipped_) return false;
   const bool follows = last_skipped_.has_value() && report.step() == *last_skipped_ + 1;

@@ -26,9 +26,9 @@ std::optional<std::string> LossAlert::Add(uint64_t step, double loss) {
       const double mean = std::accumulate(losses_.begin(), losses_.end(), 0.0) /
                           static_cast<double>(losses_.size());
       if (mean > 0 && loss > factor_ * mean) {
-        alert = absl::StrCat("step ", step, ": the loss is ", loss, ", ", loss / mean,
-                             " times the mean of the ", losses_.size(), " steps before (", mean,
-                             ")");
+        alert =
+            absl::StrCat("step ", step, ": the loss is ", loss, ", ", loss / mean,
+                         " times the mean of the ", losses_.size(), " steps before (", mean, ")");
       }
     }
     losses_.push_back(loss);

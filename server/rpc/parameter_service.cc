@@ -22,8 +22,8 @@
 namespace sangam {
 namespace {
 
-using RawService = v1::ParameterService::WithRawMethod_PushPull<
-    v1::ParameterService::WithRawMethod_ReadWeights<
+using RawService =
+    v1::ParameterService::WithRawMethod_PushPull<v1::ParameterService::WithRawMethod_ReadWeights<
         v1::ParameterService::WithRawMethod_Vote<v1::ParameterService::Service>>>;
 
 // Accepts the ReadWeights calls of one queue, one after the other. Lives until the server is shut

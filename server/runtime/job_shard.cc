@@ -292,7 +292,8 @@ std::vector<ParameterPage::Vote> JobShard::Votes() const {
 }
 
 void JobShard::OnDecision(std::shared_ptr<const v1::StepDecision> decision) {
-  ChangePages([decision = std::move(decision)](SharedPage& page) { return page.Decide(*decision); });
+  ChangePages(
+      [decision = std::move(decision)](SharedPage& page) { return page.Decide(*decision); });
 }
 
 void JobShard::OnSkippedStep(uint64_t generation, uint64_t step, const std::string& why) {

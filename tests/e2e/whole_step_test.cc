@@ -1,5 +1,5 @@
-// Decisions about a step as a whole: clipping, trust ratios and skipped steps give the same bytes of
-// model.safetensors however many servers hold the pages. Real daemons, started by `sangam run`.
+// Decisions about a step as a whole: clipping, trust ratios and skipped steps give the same bytes
+// of model.safetensors however many servers hold the pages. Real daemons, started by `sangam run`.
 #include <string>
 #include <vector>
 

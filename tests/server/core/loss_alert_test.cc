@@ -24,7 +24,8 @@ TEST(LossAlertTest, WarnsWhenALossExceedsTheMeanOfTheWindow) {
   EXPECT_FALSE(alert.Add(1, 2).has_value());
   EXPECT_FALSE(alert.Add(2, 4).has_value());
   EXPECT_FALSE(alert.Add(3, 9).has_value());  // 3 times the mean of 2 and 4, not more
-  EXPECT_EQ(alert.Add(4, 26), "step 4: the loss is 26, 4 times the mean of the 2 steps before (6.5)");
+  EXPECT_EQ(alert.Add(4, 26),
+            "step 4: the loss is 26, 4 times the mean of the 2 steps before (6.5)");
 }
 
 TEST(LossAlertTest, WarnsOnceInAWindow) {

@@ -87,8 +87,9 @@ StepTally::Answer Add(StepTally* tally, const v1::StepVotes& votes) {
 // Numbers whose sum depends on the order.
 std::vector<double> Values(size_t count, std::mt19937* random) {
   std::vector<double> values(count);
-  for (double& value : values) value = std::ldexp(static_cast<double>((*random)() % 1000 + 1),
-                                                  static_cast<int>((*random)() % 120));
+  for (double& value : values)
+    value = std::ldexp(static_cast<double>((*random)() % 1000 + 1),
+                       static_cast<int>((*random)() % 120));
   return values;
 }
 
