@@ -28,6 +28,7 @@ constexpr uint32_t kMaxShares = 4096;
 constexpr uint32_t kDefaultShares = 8;
 constexpr uint32_t kMaxDaemons = 4096;
 constexpr uint64_t kMaxTargets = uint64_t{1} << 31;  // of one sample
+constexpr uint32_t kMaxAlertWindow = 1 << 16;
 constexpr uint64_t kMaxSteps = uint64_t{1} << 48;
 
 // Collects the faults of one job.
@@ -75,6 +76,21 @@ void CheckBatch(const v1::BatchSpec& batch, Checker* check) {
   if (batch.has_shares() && (batch.shares() == 0 || batch.shares() > most_shares)) {
     check->Fault("batch.shares", "found ", batch.shares(), ", expected 1 to ", most_shares,
                  " (shares are runs of the batch's ", micro_batches, " micro-batches)");
+  }
+}
+
+void CheckWatch(const v1::JobSpec& spec, Checker* check) {
+  if (spec.on_nonfinite() != v1::ON_NONFINITE_UNSPECIFIED && spec.on_nonfinite() != v1::FAIL_JOB &&
+      spec.on_nonfinite() != v1::SKIP_STEP) {
+    check->Fault("on_nonfinite", "found ", spec.on_nonfinite(), ", expected FAIL_JOB or SKIP_STEP");
+  }
+  const v1::LossAlertSpec& alert = spec.loss_alert();
+  if (alert.has_factor() && (!std::isfinite(alert.factor()) || !(alert.factor() > 1))) {
+    check->Fault("loss_alert.factor", "found ", alert.factor(), ", expected a finite number > 1");
+  }
+  if (alert.has_window() && (alert.window() == 0 || alert.window() > kMaxAlertWindow)) {
+    check->Fault("loss_alert.window", "found ", alert.window(), ", expected 1 to ",
+                 kMaxAlertWindow);
   }
 }
 
@@ -154,6 +170,7 @@ std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
   CheckBatch(spec.batch(), &check);
   CheckDuration(spec, &check);
   CheckCluster(spec, &check);
+  CheckWatch(spec, &check);
   CheckStrategy(spec, check.faults());
   return std::move(*check.faults());
 }
@@ -174,6 +191,10 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!resources->has_workers()) resources->set_workers(1);
   if (!resources->has_servers()) resources->set_servers(1);
   ResolveStrategy(&spec);
+  if (spec.on_nonfinite() == v1::ON_NONFINITE_UNSPECIFIED) spec.set_on_nonfinite(v1::FAIL_JOB);
+  v1::LossAlertSpec* alert = spec.mutable_loss_alert();
+  if (!alert->has_factor()) alert->set_factor(3);
+  if (!alert->has_window()) alert->set_window(100);
   if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
   if (spec.precision() == v1::PRECISION_UNSPECIFIED) spec.set_precision(v1::FP32);
   *spec.mutable_model() = ExpandModel(spec.model());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,8 +31,10 @@
 #include "server/core/planner.h"
 #include "server/core/registration.h"
 #include "server/core/scheduler.h"
+#include "server/core/server_memory.h"
 #include "server/core/shortened.h"
 #include "server/core/trace_store.h"
+#include "server/core/weight_holds.h"
 
 namespace sangam {
 namespace {
@@ -41,8 +42,13 @@ namespace {
 constexpr int kMaxReports = 1024;
 constexpr size_t kMaxReasonBytes = 4096;
 
-std::string JobText(const v1::Job& job) {
-  return absl::StrCat("job ", job.id(), " (", job.spec().name(), ")");
+QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) {
+  return {id,
+          spec.name(),
+          spec.resources().workers(),
+          spec.resources().servers(),
+          spec.priority(),
+          server_bytes};
 }
 
 // The same processes in the same order.
@@ -112,12 +118,10 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     return absl::InvalidArgumentError(
         absl::StrCat("report: found ", request.report_size(), ", expected at most ", kMaxReports));
   }
-  const auto is_current = [this, &request] {
-    return run_.has_value() && run_->job() == request.job() &&
-           run_->plan().generation() == request.generation();
-  };
   std::optional<PlanMember> member;
-  if (is_current()) member = run_->Find(request.daemon());
+  if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
+    member = found->run.Find(request.daemon());
+  }
   if (!member.has_value()) {
     return absl::AbortedError(
         absl::StrCat("job ", request.job(), ", generation ", request.generation(), ": ",
@@ -125,10 +129,11 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
   }
   for (const v1::JobReport& report : request.report()) {
     // A report may end the job; what comes after it has no object.
-    if (!is_current()) break;
-    const JobRun::Effects effects = run_->OnReport(*member, report, now.steady);
-    if (!effects.outcome.has_value()) Measure(member->index, report);
-    Apply(effects, now);
+    Run* found = FindRun(request.job(), request.generation());
+    if (found == nullptr) break;
+    const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
+    if (!effects.outcome.has_value()) Measure(found->run, member->index, report);
+    Apply(request.job(), effects, now);
   }
   return absl::OkStatus();
 }
@@ -143,15 +148,19 @@ void ControlPlane::Leave(const v1::LeaveRequest& request, Moment now) {
 }
 
 std::vector<std::shared_ptr<const v1::Assignment>> ControlPlane::ServedJobs() const {
-  if (served_ == nullptr) return {};
-  return {served_};
+  std::vector<std::shared_ptr<const v1::Assignment>> served;
+  for (const auto& [job, run] : runs_) {
+    if (run.served != nullptr) served.push_back(run.served);
+  }
+  return served;
 }
 
 void ControlPlane::OnServedData(uint64_t job, uint64_t generation,
                                 const absl::StatusOr<v1::ReadyReport>& data, Moment now) {
   Advance(now);
-  if (served_ == nullptr || run_->job() != job || run_->plan().generation() != generation) return;
-  Apply(run_->OnServedData(data, now.steady), now);
+  Run* found = FindRun(job, generation);
+  if (found == nullptr || found->served == nullptr) return;
+  Apply(job, found->run.OnServedData(data, now.steady), now);
 }
 
 ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
@@ -163,6 +172,20 @@ ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const 
   }
   return ViewOf(workers, options_.link_bytes_per_second, block_times_, submission.spec,
                 submission.layout);
+}
+
+absl::Status ControlPlane::CheckAdmission(const JobTable::Submission& submission,
+                                          bool await_daemons) const {
+  const QueuedJob demand =
+      DemandOf(0, submission.spec, LargestServerBytes(submission.spec, submission.layout));
+  const std::vector<CandidateDaemon> servers = Candidates(v1::SERVER);
+  std::vector<std::string> reasons;
+  if (!await_daemons) reasons = LackingDaemons(demand, Candidates(v1::WORKER), servers);
+  if (std::string lacking = LackingMemory(demand, servers); !lacking.empty()) {
+    reasons.push_back(std::move(lacking));
+  }
+  if (reasons.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrJoin(reasons, "\n"));
 }
 
 absl::StatusOr<v1::Job> ControlPlane::Submit(JobTable::Submission submission, Moment now) {
@@ -179,13 +202,26 @@ absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request
   const std::string reason = request.reason().empty()
                                  ? "cancelled by the user"
                                  : Shortened(request.reason(), kMaxReasonBytes);
-  if (run_.has_value() && run_->job() == id) {
-    EndRun({v1::CANCELLED, reason}, now);
+  if (runs_.count(id) != 0) {
+    EndRun(id, {v1::CANCELLED, reason}, now);
   } else if (!HasEnded(jobs_.Get(id)->state())) {
     ChangeState(id, v1::CANCELLED, reason, now);
   }
   Schedule(now);
   return *jobs_.Get(id);
+}
+
+absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment now) {
+  Advance(now);
+  ASSIGN_OR_RETURN(const uint64_t id, jobs_.Find(request.job()));
+  // While it is still there to be marked.
+  if (HasEnded(jobs_.Get(id)->state())) ReleaseWeights(id, "the job is deleted");
+  RETURN_IF_ERROR(jobs_.Delete(id));
+  traces_.Forget(id);
+  changes_.events = true;
+  Note(false, "job deleted", {{"job", absl::StrCat(id)}});
+  Schedule(now);
+  return absl::OkStatus();
 }
 
 v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
@@ -221,7 +257,12 @@ void ControlPlane::Advance(Moment now) {
   last_advance_ = now.steady;
   const std::vector<Membership::Gone> lost = members_.ExpireLeases(now.steady);
   for (const Membership::Gone& gone : lost) LoseDaemon(gone, "lost", now);
-  if (run_.has_value()) Apply(run_->OnTime(now.steady), now);
+  for (const uint64_t job : RunningJobs()) {
+    // What one job's end causes may end another.
+    if (const auto found = runs_.find(job); found != runs_.end()) {
+      Apply(job, found->second.run.OnTime(now.steady), now);
+    }
+  }
   if (!lost.empty()) Schedule(now);
 }
 
@@ -232,48 +273,74 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
        {{"role", RoleName(gone.key.role)}, {"name", gone.key.name}, {"why", gone.why}});
   board_.Remove(gone.key);
   changes_.assignments = true;
-  for (auto hold = holds_.begin(); hold != holds_.end();) {
-    const bool here =
-        std::find(hold->servers.begin(), hold->servers.end(), gone.key) != hold->servers.end();
-    hold = here ? ReleaseHold(hold, absl::StrCat(ToString(gone.key), " ", how)) : hold + 1;
+  if (gone.key.role == v1::SERVER) {
+    for (const uint64_t job : holds_.On(gone.key.name)) {
+      ReleaseWeights(job, absl::StrCat(ToString(gone.key), " ", how));
+    }
   }
-  if (!run_.has_value()) return;
   v1::DaemonIdentity identity;
   identity.set_role(gone.key.role);
   identity.set_name(gone.key.name);
   identity.set_incarnation(gone.incarnation);
-  if (const std::optional<PlanMember> member = run_->Find(identity); member.has_value()) {
-    Apply(run_->OnGone(*member, how, gone.why), now);
+  for (const uint64_t job : RunningJobs()) {
+    const auto found = runs_.find(job);
+    if (found == runs_.end()) continue;
+    if (const auto member = found->second.run.Find(identity); member.has_value()) {
+      Apply(job, found->second.run.OnGone(*member, how, gone.why), now);
+    }
   }
 }
 
-std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(
-    const std::deque<Hold>::iterator& hold, absl::string_view why) {
-  for (const DaemonKey& server : hold->servers) board_.Withdraw(server, hold->job);
-  jobs_.SetWeightsAvailable(hold->job, false);
+void ControlPlane::ReleaseWeights(uint64_t job, absl::string_view why) {
+  const std::optional<WeightHolds::Hold> hold = holds_.Remove(job);
+  if (!hold.has_value()) return;
+  for (const auto& [server, bytes] : hold->bytes) board_.Withdraw({v1::SERVER, server}, job);
+  jobs_.SetWeightsAvailable(job, false);
+  jobs_.SetServerMemory(job, 0);
   changes_.assignments = true;
-  Note(false, "weights released", {{"job", absl::StrCat(hold->job)}, {"why", std::string(why)}});
-  return holds_.erase(hold);
+  Note(false, "weights released", {{"job", absl::StrCat(job)}, {"why", std::string(why)}});
 }
 
-ClusterSnapshot ControlPlane::Snapshot() const {
-  ClusterSnapshot snapshot;
-  for (const uint64_t id : jobs_.Queued()) {
-    const v1::JobSpec& spec = jobs_.Get(id)->spec();
-    snapshot.queued.push_back(
-        {id, spec.name(), spec.resources().workers(), spec.resources().servers()});
-  }
-  if (run_.has_value()) snapshot.running = JobText(*jobs_.Get(run_->job()));
+std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const {
+  std::vector<CandidateDaemon> candidates;
   for (const auto& [key, daemon] : members_.daemons()) {
-    if (!daemon.alive) continue;
-    auto& candidates = key.role == v1::WORKER ? snapshot.workers : snapshot.servers;
-    candidates.push_back({key.name, board_.Get(key)->assignments.size()});
+    if (key.role != role || !daemon.alive) continue;
+    const AssignmentBoard::Entry* entry = board_.Get(key);
+    candidates.push_back({key.name, entry == nullptr ? 0 : entry->assignments.size(),
+                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0});
   }
+  return candidates;
+}
+
+ClusterSnapshot ControlPlane::Snapshot() {
+  ClusterSnapshot snapshot;
+  std::map<uint64_t, uint64_t> queued_bytes;
+  for (const uint64_t id : jobs_.Queued()) {
+    const v1::Job& job = *jobs_.Get(id);
+    const auto known = queued_bytes_.find(id);
+    queued_bytes[id] =
+        known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
+    snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
+  }
+  queued_bytes_ = std::move(queued_bytes);
+  for (const auto& [id, run] : runs_) {
+    RunningJob running{id, run.run.spec().name(), run.run.spec().priority(), {}, run.server_bytes};
+    for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
+      running.workers.push_back(worker.name());
+    }
+    snapshot.running.push_back(std::move(running));
+  }
+  snapshot.workers = Candidates(v1::WORKER);
+  snapshot.servers = Candidates(v1::SERVER);
   return snapshot;
 }
 
 void ControlPlane::Schedule(Moment now) {
-  const Decision decision = Decide(Snapshot());
+  Decision decision = Decide(Snapshot());
+  while (decision.impossible.has_value()) {
+    ChangeState(decision.impossible->job, v1::FAILED, decision.impossible->reason, now);
+    decision = Decide(Snapshot());
+  }
   for (const WaitingJob& waiting : decision.waiting) {
     jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
     changes_.events = true;
@@ -341,11 +408,12 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Mo
   const absl::StatusOr<v1::Plan> plan = MakePlan(
       {planned.job, job.generation() + 1, planned.workers, planned.servers, ShapeOf(chosen)},
       job.spec(), job.layout());
-  const absl::Status ready = plan.ok() ? MakeRoom(*plan, job.spec()) : plan.status();
-  if (!ready.ok()) {
-    ChangeState(planned.job, v1::FAILED, Shortened(ready.message(), kMaxReasonBytes), now);
+  if (!plan.ok()) {
+    ChangeState(planned.job, v1::FAILED, Shortened(plan.status().message(), kMaxReasonBytes), now);
     return;
   }
+  const ServerBytes bytes = TrainingBytes(*plan, job.spec().optimizer());
+  MakeRoom(planned.job, bytes);
   const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
   jobs_.SetPlan(planned.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
@@ -353,9 +421,11 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Mo
               absl::StrCat("on workers ", NamesOf(planned.workers), " and servers ",
                            NamesOf(planned.servers)),
               now);
-  run_.emplace(prepare, JobRun::Options{options_.membership.lease, options_.starting_deadline},
-               now.steady);
-  AssignAll(prepare);
+  jobs_.SetServerMemory(planned.job, TotalOf(bytes));
+  const JobRun::Options options{options_.membership.lease, options_.starting_deadline};
+  const auto added =
+      runs_.emplace(planned.job, Run{JobRun(prepare, options, now.steady), bytes, nullptr}).first;
+  AssignAll(&added->second, prepare);
 }
 
 const v1::RegisterRequest& ControlPlane::RegistrationOf(v1::DaemonRole role,
@@ -363,120 +433,108 @@ const v1::RegisterRequest& ControlPlane::RegistrationOf(v1::DaemonRole role,
   return members_.daemons().at({role, name}).registration;
 }
 
-absl::Status ControlPlane::MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec) {
-  std::map<DaemonKey, uint64_t> left;  // of the limit, for each server that has one
-  for (int i = 0; i < plan.server_size(); ++i) {
-    const DaemonKey key{v1::SERVER, plan.server(i).name()};
-    const uint64_t limit = RegistrationOf(v1::SERVER, key.name).memory_bytes();
+void ControlPlane::MakeRoom(uint64_t job, const ServerBytes& wanted) {
+  for (const auto& [server, bytes] : wanted) {
+    const uint64_t limit = RegistrationOf(v1::SERVER, server).memory_bytes();
     if (limit == 0) continue;
-    const uint64_t wanted =
-        ServerElements(plan, static_cast<uint32_t>(i)) * TrainingBytesPerElement(spec.optimizer());
-    if (wanted > limit) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          ToString(key), " would hold ", wanted,
-          " bytes of weights and optimizer state, its limit "
-          "is ",
-          limit, "; ask for more servers (resources.servers) or raise --memory_limit"));
+    uint64_t taken = bytes;
+    for (const auto& [other, run] : runs_) {
+      const auto here = run.server_bytes.find(server);
+      if (here != run.server_bytes.end()) taken += here->second;
     }
-    left[key] = limit - wanted;
-  }
-  for (const auto& [key, bytes] : left) {
-    while (HeldBytes(key) > bytes) {
-      const DaemonKey& server = key;
-      const auto oldest = std::find_if(holds_.begin(), holds_.end(), [&server](const Hold& hold) {
-        return std::find(hold.servers.begin(), hold.servers.end(), server) != hold.servers.end();
-      });
-      SANGAM_CHECK(oldest != holds_.end());  // Nothing else is on the board of an idle server.
-      ReleaseHold(oldest, absl::StrCat("room for job ", plan.job()));
+    while (taken + holds_.BytesOn(server) > limit && !holds_.On(server).empty()) {
+      ReleaseWeights(holds_.On(server).front(), absl::StrCat("room for job ", job));
     }
   }
-  return absl::OkStatus();
 }
 
-uint64_t ControlPlane::HeldBytes(const DaemonKey& server) const {
-  uint64_t bytes = 0;
-  for (const auto& [job, assignment] : board_.Get(server)->assignments) {
-    const v1::Plan& plan = assignment->plan();
-    for (int i = 0; i < plan.server_size(); ++i) {
-      if (plan.server(i).name() != server.name) continue;
-      bytes += ServerElements(plan, static_cast<uint32_t>(i)) * kHoldBytesPerElement;
-    }
-  }
-  return bytes;
+ControlPlane::Run* ControlPlane::FindRun(uint64_t job, uint64_t generation) {
+  const auto found = runs_.find(job);
+  if (found == runs_.end() || found->second.run.plan().generation() != generation) return nullptr;
+  return &found->second;
 }
 
-void ControlPlane::Apply(const JobRun::Effects& effects, Moment now) {
-  const uint64_t job = run_->job();
-  if (effects.run.has_value()) Run(*effects.run, now);
+std::vector<uint64_t> ControlPlane::RunningJobs() const {
+  std::vector<uint64_t> jobs;
+  for (const auto& [job, run] : runs_) jobs.push_back(job);
+  return jobs;
+}
+
+void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment now) {
+  if (effects.run.has_value()) BeginTraining(job, *effects.run, now);
   for (const v1::StepMetrics& step : effects.steps) jobs_.AddStep(job, step, now.wall);
   for (const v1::Evaluation& evaluation : effects.evaluations) {
     jobs_.AddEvaluation(job, evaluation, now.wall);
   }
-  if (!effects.steps.empty() || !effects.evaluations.empty()) changes_.events = true;
+  for (const std::string& message : effects.messages) jobs_.AddMessage(job, message, now.wall);
+  if (effects.skipped_steps > 0) jobs_.AddSkippedSteps(job, effects.skipped_steps);
+  if (!effects.steps.empty() || !effects.evaluations.empty() || !effects.messages.empty()) {
+    changes_.events = true;
+  }
   if (!effects.outcome.has_value()) return;
-  EndRun(*effects.outcome, now);
+  EndRun(job, *effects.outcome, now);
   Schedule(now);
 }
 
-void ControlPlane::Run(const JobLength& length, Moment now) {
-  const auto assignment = MakeAssignment(v1::Assignment::RUN, run_->spec(), run_->plan());
+void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment now) {
+  Run& run = runs_.at(job);
+  const auto assignment = MakeAssignment(v1::Assignment::RUN, run.run.spec(), run.run.plan());
   assignment->set_steps_total(length.steps_total);
   assignment->set_steps_per_epoch(length.steps_per_epoch);
   assignment->set_train_samples(length.train_samples);
   assignment->set_test_samples(length.test_samples);
-  jobs_.SetLength(run_->job(), length.steps_total, length.steps_per_epoch);
-  ChangeState(run_->job(), v1::RUNNING, "all workers and servers are ready", now);
-  traces_.Begin(run_->spec().name(), run_->plan());
-  AssignAll(assignment);
+  jobs_.SetLength(job, length.steps_total, length.steps_per_epoch);
+  ChangeState(job, v1::RUNNING, "all workers and servers are ready", now);
+  traces_.Begin(run.run.spec().name(), run.run.plan());
+  AssignAll(&run, assignment);
 }
 
-void ControlPlane::Measure(uint32_t worker, const v1::JobReport& report) {
+void ControlPlane::Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report) {
   if (report.has_trace()) {
     const std::optional<v1::Utilization> utilization =
-        traces_.Add(run_->job(), worker, report.trace());
-    if (utilization.has_value()) jobs_.SetUtilization(run_->job(), *utilization);
+        traces_.Add(run.job(), worker, report.trace());
+    if (utilization.has_value()) jobs_.SetUtilization(run.job(), *utilization);
   } else if (report.has_block_times()) {
-    const std::string& name = run_->plan().worker(static_cast<int>(worker)).name();
-    block_times_.Add(report.block_times(), run_->spec().model(), run_->plan().layout(),
+    const std::string& name = run.plan().worker(static_cast<int>(worker)).name();
+    block_times_.Add(report.block_times(), run.spec().model(), run.plan().layout(),
                      RegistrationOf(v1::WORKER, name).backend());
   }
 }
 
-void ControlPlane::EndRun(const JobRun::Outcome& outcome, Moment now) {
-  const uint64_t job = run_->job();
-  for (const v1::WorkerPlan& worker : run_->plan().worker()) {
+void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now) {
+  const auto found = runs_.find(job);
+  const JobRun& run = found->second.run;
+  for (const v1::WorkerPlan& worker : run.plan().worker()) {
     board_.Withdraw({v1::WORKER, worker.name()}, job);
   }
   if (outcome.state == v1::SUCCEEDED && options_.keep_finished_jobs > 0) {
-    KeepWeights();
+    KeepWeights(run);
   } else {
-    for (const v1::ServerPlan& server : run_->plan().server()) {
+    for (const v1::ServerPlan& server : run.plan().server()) {
       board_.Withdraw({v1::SERVER, server.name()}, job);
     }
   }
   changes_.assignments = true;
-  if (served_ != nullptr) changes_.served = true;
-  served_ = nullptr;
+  if (found->second.served != nullptr) changes_.served = true;
+  if (!jobs_.Get(job)->weights_available()) jobs_.SetServerMemory(job, 0);
+  runs_.erase(found);
   ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
-  run_.reset();
 }
 
-void ControlPlane::KeepWeights() {
-  const auto hold = MakeAssignment(v1::Assignment::HOLD, run_->spec(), run_->plan());
-  Hold kept{run_->job(), {}};
-  for (const v1::ServerPlan& server : run_->plan().server()) {
-    kept.servers.push_back({v1::SERVER, server.name()});
-    board_.Assign(kept.servers.back(), hold);
-  }
-  holds_.push_back(std::move(kept));
-  jobs_.SetWeightsAvailable(run_->job(), true);
+void ControlPlane::KeepWeights(const JobRun& run) {
+  const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
+  WeightHolds::Hold kept{run.job(), KeptBytes(run.plan())};
+  for (const auto& [server, bytes] : kept.bytes) board_.Assign({v1::SERVER, server}, hold);
+  jobs_.SetWeightsAvailable(run.job(), true);
+  jobs_.SetServerMemory(run.job(), TotalOf(kept.bytes));
+  holds_.Add(std::move(kept));
   if (holds_.size() > options_.keep_finished_jobs) {
-    ReleaseHold(holds_.begin(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
-                                             " younger jobs are kept"));
+    ReleaseWeights(holds_.oldest(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
+                                                 " younger jobs are kept"));
   }
 }
 
-void ControlPlane::AssignAll(const std::shared_ptr<const v1::Assignment>& assignment) {
+void ControlPlane::AssignAll(Run* run, const std::shared_ptr<const v1::Assignment>& assignment) {
   for (const v1::WorkerPlan& worker : assignment->plan().worker()) {
     board_.Assign({v1::WORKER, worker.name()}, assignment);
   }
@@ -485,7 +543,7 @@ void ControlPlane::AssignAll(const std::shared_ptr<const v1::Assignment>& assign
   }
   changes_.assignments = true;
   if (!assignment->spec().data().served()) return;
-  served_ = assignment;
+  run->served = assignment;
   changes_.served = true;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/batch_cut.h"
 #include "common/plan/pipeline_layout.h"
 #include "common/plan/span.h"
@@ -72,6 +73,7 @@ std::vector<std::string> JobProgress::NotReady() const {
 absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
   ASSIGN_OR_RETURN(const DataFacts facts, AgreeOnFacts(Facts(), spec_, plan_.layout()));
   ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts));
+  ASSIGN_OR_RETURN(learning_rate_, LearningRate::Create(spec_.optimizer(), length_.steps_total));
   const BatchCut cut{spec_.batch().size(), plan_.micro_batches(), plan_.shares(),
                      length_.train_samples};
   const uint64_t terms = plan_.layout().terms_per_sample();
@@ -100,6 +102,7 @@ absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker
     // At least a microsecond, so that a clock that has not moved gives no infinite speed.
     const double seconds = absl::ToDoubleSeconds(std::max(now - began_, absl::Microseconds(1)));
     metrics.set_samples_per_second(static_cast<double>(samples_) / seconds);
+    metrics.set_learning_rate(learning_rate_->At(step.step));
     result.push_back(std::move(metrics));
   }
   return result;
@@ -116,6 +119,19 @@ absl::Status JobProgress::OnFinished(uint32_t worker) {
   if (!begun()) return NotBegun();
   finished_[worker] = true;
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> JobProgress::OnSkippedStep(const v1::SkippedStepReport& report) {
+  if (!begun()) return NotBegun();
+  if (report.step() >= length_.steps_total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("skipped step: found ", report.step(), ", the job has ", length_.steps_total));
+  }
+  if (last_skipped_.has_value() && report.step() <= *last_skipped_) return false;
+  const bool follows = last_skipped_.has_value() && report.step() == *last_skipped_ + 1;
+  skipped_in_a_row_ = follows ? skipped_in_a_row_ + 1 : 1;
+  last_skipped_ = report.step();
+  return true;
 }
 
 std::vector<ReportedFacts> JobProgress::Facts() const {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/model/learning_rate.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -58,6 +59,10 @@ class JobProgress {
   absl::StatusOr<std::optional<v1::Evaluation>> OnEvaluation(uint32_t worker,
                                                              const v1::EvaluationReport& report);
   absl::Status OnFinished(uint32_t worker);
+  // Whether it is news.
+  absl::StatusOr<bool> OnSkippedStep(const v1::SkippedStepReport& report);
+  // Steps that were skipped one after the other, up to the last one that was.
+  uint32_t skipped_in_a_row() const { return skipped_in_a_row_; }
 
   bool AllFinished() const;
   // Errors: Internal  every worker has finished, but a loss or an evaluation has not come
@@ -80,7 +85,10 @@ class JobProgress {
   absl::Duration began_;
   std::optional<StepLosses> losses_;
   std::optional<EvaluationMerge> evaluations_;
+  std::optional<LearningRate> learning_rate_;
   uint64_t samples_ = 0;
+  std::optional<uint64_t> last_skipped_;
+  uint32_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace sangam

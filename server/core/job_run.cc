@@ -1,5 +1,6 @@
 #include "server/core/job_run.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,10 +20,14 @@
 #include "proto/plan.pb.h"
 #include "server/core/block_times.h"
 #include "server/core/daemon_key.h"
+#include "server/core/loss_alert.h"
 #include "server/core/trace_store.h"
 
 namespace sangam {
 namespace {
+
+// A job that skips so many steps one after the other will not recover.
+constexpr uint32_t kMaxSkippedInARow = 20;
 
 JobRun::Outcome Failed(std::string reason) { return {v1::FAILED, std::move(reason)}; }
 
@@ -41,7 +46,8 @@ JobRun::JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, a
     : prepare_(std::move(prepare)),
       options_(options),
       started_(now),
-      progress_(prepare_->spec(), prepare_->plan()) {}
+      progress_(prepare_->spec(), prepare_->plan()),
+      loss_alert_(prepare_->spec().loss_alert()) {}
 
 std::optional<PlanMember> JobRun::Find(const v1::DaemonIdentity& daemon) const {
   const auto is_it = [&daemon](const auto& member) {
@@ -79,7 +85,7 @@ JobRun::Effects JobRun::OnReport(PlanMember member, const v1::JobReport& report,
         absl::StrCat(NameOf(member), " sent a report that does not fit: ", status.message()));
     return effects;
   }
-  if (progress_.AllFinished()) {
+  if (!effects.outcome.has_value() && progress_.AllFinished()) {
     const absl::Status complete = progress_.CheckComplete();
     effects.outcome = complete.ok() ? Outcome{v1::SUCCEEDED, "all steps done"}
                                     : Failed(std::string(complete.message()));
@@ -150,14 +156,40 @@ void JobRun::OnFailed(PlanMember member, const v1::FailedReport& report, absl::D
   }
 }
 
+absl::Status JobRun::OnSkippedStep(PlanMember member, const v1::SkippedStepReport& report,
+                                   Effects* effects) {
+  if (member.role != v1::SERVER || member.index != 0) {
+    return absl::InvalidArgumentError(
+        "found a skipped step, expected it from the server that counts votes alone");
+  }
+  ASSIGN_OR_RETURN(const bool news, progress_.OnSkippedStep(report));
+  if (!news) return absl::OkStatus();
+  const std::string what = absl::StrCat("the gradient is not finite: ", report.why());
+  effects->skipped_steps = 1;
+  effects->messages.push_back(absl::StrCat("step ", report.step(), " was skipped: ", what));
+  if (progress_.skipped_in_a_row() >= kMaxSkippedInARow) {
+    effects->outcome =
+        Failed(absl::StrCat("the last ", kMaxSkippedInARow, " steps were skipped, up to step ",
+                            report.step(), ": ", what));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status JobRun::OnTraining(PlanMember member, const v1::JobReport& report, absl::Duration now,
                                 Effects* effects) {
+  if (report.kind_case() == v1::JobReport::kSkippedStep) {
+    return OnSkippedStep(member, report.skipped_step(), effects);
+  }
   if (member.role != v1::WORKER) {
     return absl::InvalidArgumentError("expected ready or failed from a server");
   }
   switch (report.kind_case()) {
     case v1::JobReport::kStep: {
       ASSIGN_OR_RETURN(effects->steps, progress_.OnStep(member.index, report.step(), now));
+      for (const v1::StepMetrics& step : effects->steps) {
+        std::optional<std::string> alert = loss_alert_.Add(step.step(), step.loss());
+        if (alert.has_value()) effects->messages.push_back(*std::move(alert));
+      }
       return absl::OkStatus();
     }
     case v1::JobReport::kEvaluation: {

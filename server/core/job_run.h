@@ -16,6 +16,7 @@
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/job_progress.h"
+#include "server/core/loss_alert.h"
 #include "server/core/ready_facts.h"
 
 namespace sangam {
@@ -46,7 +47,9 @@ class JobRun {
     std::optional<JobLength> run;  // all are ready: tell them to train
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::Evaluation> evaluations;
-    std::optional<Outcome> outcome;  // the run is over; it takes no further event
+    std::vector<std::string> messages;  // for people
+    uint64_t skipped_steps = 0;         // more than before
+    std::optional<Outcome> outcome;     // the run is over; it takes no further event
   };
 
   // `prepare` is the assignment, spec and plan, that the daemons got.
@@ -88,6 +91,8 @@ class JobRun {
   void BeginWhenReady(absl::Duration now, Effects* effects);
   void OnFailed(PlanMember member, const v1::FailedReport& report, absl::Duration now,
                 Effects* effects);
+  absl::Status OnSkippedStep(PlanMember member, const v1::SkippedStepReport& report,
+                             Effects* effects);
   absl::Status OnTraining(PlanMember member, const v1::JobReport& report, absl::Duration now,
                           Effects* effects);
 
@@ -96,6 +101,7 @@ class JobRun {
   const absl::Duration started_;
   JobProgress progress_;
   uint64_t steps_total_ = 0;
+  LossAlert loss_alert_;
   std::optional<HeldFailure> held_;
 };
 

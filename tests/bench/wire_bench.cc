@@ -344,6 +344,7 @@ int Serve(const std::string& layout, uint64_t pages) {
   } else {
     ShardTable table("server-0");
     table.Reconcile({MakeAssignment(BenchJob(pages))});
+    table.Reconcile({Running(MakeAssignment(BenchJob(pages)))});
     const auto server =
         ParameterServer::Start({}, [&table](uint64_t job) { return table.Find(job); });
     SANGAM_CHECK(server != nullptr);

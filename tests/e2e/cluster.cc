@@ -32,8 +32,8 @@ std::string JobText(const TestJob& job) {
       "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.5 stddev: 0.25 }\n",
       "optimizer { ", job.optimizer, " }\n", "batch { size: ", job.batch,
       " micro_batches: ", job.micro_batches, " shares: ", job.shares, " }\n",
-      "epochs: ", job.epochs, "\nevaluation { every_epochs: 1 }\n",
-      "resources { workers: ", job.workers, " servers: ", job.servers, " }\n");
+      "epochs: ", job.epochs, "\nevaluation { ", job.evaluation, " }\n",
+      "resources { workers: ", job.workers, " servers: ", job.servers, " }\n", job.more, "\n");
 }
 
 void WriteTestData(const std::string& folder, int train_samples, int test_samples) {

@@ -23,6 +23,8 @@ struct TestJob {
   std::string optimizer = "learning_rate: 0.05 momentum { momentum: 0.9 }";
   int workers = 1;
   int servers = 1;
+  std::string evaluation = "every_epochs: 1";
+  std::string more;  // further fields
 };
 
 // The job as a textproto; data files as WriteTestData names them.

@@ -25,8 +25,9 @@ namespace {
 absl::Status Serve(const std::string& ready_file) {
   ShardTable shards("s0");
   shards.Reconcile({SmallJob(7, 2, {"s0"})});
-  ParameterService service(ParameterService::Options(),
-                           [&shards](uint64_t job) { return shards.Find(job); });
+  ParameterService service(
+      ParameterService::Options(), [&shards](uint64_t job) { return shards.Find(job); },
+      [&shards](uint64_t job) { return shards.FindCounter(job); });
   ServerRunner::Options options;
   options.listen = "127.0.0.1:0";
   absl::StatusOr<std::unique_ptr<ServerRunner>> runner = ServerRunner::Start(

@@ -15,12 +15,19 @@
 
 namespace sangam {
 
-ParameterServer::ParameterServer(const ParameterService::Options& options, ShardFinder find_shard)
-    : service_(options, std::move(find_shard)) {}
+ParameterServer::ParameterServer(const ParameterService::Options& options, ShardFinder find_shard,
+                                 CounterFinder find_counter)
+    : service_(options, std::move(find_shard), std::move(find_counter)) {}
+
+absl::StatusOr<std::shared_ptr<VoteCounter>> ParameterServer::NoCounter(uint64_t /*job*/) {
+  return absl::NotFoundError("this server counts no votes");
+}
 
 std::unique_ptr<ParameterServer> ParameterServer::Start(const ParameterService::Options& options,
-                                                        ShardFinder find_shard, int port) {
-  std::unique_ptr<ParameterServer> server(new ParameterServer(options, std::move(find_shard)));
+                                                        ShardFinder find_shard, int port,
+                                                        CounterFinder find_counter) {
+  std::unique_ptr<ParameterServer> server(
+      new ParameterServer(options, std::move(find_shard), std::move(find_counter)));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),

@@ -17,7 +17,8 @@ class ParameterServer {
  public:
   // Listens on 127.0.0.1; port 0: any free one. Null when the port is taken.
   static std::unique_ptr<ParameterServer> Start(const ParameterService::Options& options,
-                                                ShardFinder find_shard, int port = 0);
+                                                ShardFinder find_shard, int port = 0,
+                                                CounterFinder find_counter = NoCounter);
   // Stops in order: every call ends with UNAVAILABLE.
   ~ParameterServer();
 
@@ -26,7 +27,9 @@ class ParameterServer {
   ParameterService& service() { return service_; }
 
  private:
-  ParameterServer(const ParameterService::Options& options, ShardFinder find_shard);
+  ParameterServer(const ParameterService::Options& options, ShardFinder find_shard,
+                  CounterFinder find_counter);
+  static absl::StatusOr<std::shared_ptr<VoteCounter>> NoCounter(uint64_t job);
 
   ParameterService service_;
   std::unique_ptr<grpc::Server> server_;

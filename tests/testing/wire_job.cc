@@ -61,4 +61,9 @@ v1::Assignment MakeAssignment(const WireJob& job) {
   return assignment;
 }
 
+v1::Assignment Running(v1::Assignment assignment) {
+  assignment.set_phase(v1::Assignment::RUN);
+  return assignment;
+}
+
 }  // namespace sangam

@@ -31,6 +31,8 @@ struct WireJob {
 // What the coordinator would assign in phase PREPARE. Worker i is called "worker-<i>", has
 // incarnation 100 + i and an even part of the shares.
 v1::Assignment MakeAssignment(const WireJob& job);
+// The same in phase RUN.
+v1::Assignment Running(v1::Assignment assignment);
 
 }  // namespace sangam
 

@@ -94,6 +94,10 @@ TEST(JobCheckTest, NamesFieldFoundAndExpected) {
       {"optimizer { learning_rate: nan }", "optimizer.learning_rate: found nan"},
       {"optimizer { learning_rate: -1 }", "optimizer.learning_rate: found -1"},
       {"optimizer { learning_rate: inf }", "optimizer.learning_rate: found inf"},
+      {"on_nonfinite: 7", "on_nonfinite: found 7, expected FAIL_JOB or SKIP_STEP"},
+      {"loss_alert { factor: 1 }", "loss_alert.factor: found 1"},
+      {"loss_alert { factor: nan }", "loss_alert.factor: found nan"},
+      {"loss_alert { window: 0 }", "loss_alert.window: found 0, expected 1 to 65536"},
       {"optimizer { momentum { momentum: 1 } }", "optimizer.momentum.momentum: found 1"},
       {"optimizer { adamw { beta1: -0.5 } }", "optimizer.adamw.beta1: found -0.5"},
       {"optimizer { adamw { beta2: nan } }", "optimizer.adamw.beta2: found nan"},
@@ -201,6 +205,9 @@ TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {
   EXPECT_EQ(spec.resources().workers(), 1u);
   EXPECT_EQ(spec.model().block(0).name(), "block0");
   EXPECT_EQ(spec.strategy(), v1::DATA_PARALLEL);
+  EXPECT_EQ(spec.on_nonfinite(), v1::FAIL_JOB);
+  EXPECT_EQ(spec.loss_alert().factor(), 3);
+  EXPECT_EQ(spec.loss_alert().window(), 100u);
   EXPECT_EQ(spec.consistency(), v1::SYNC);
   EXPECT_EQ(spec.precision(), v1::FP32);
   EXPECT_FALSE(spec.has_pipeline());

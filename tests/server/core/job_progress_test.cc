@@ -93,6 +93,7 @@ TEST_F(JobProgressTest, MetricsCarryEpochLossAndSpeedSinceTheBeginning) {
     EXPECT_EQ(m.step(), step);
     EXPECT_EQ(m.epoch(), step / 3);
     EXPECT_EQ(m.samples(), step == 2 ? 4u : 8u);
+    EXPECT_EQ(m.learning_rate(), spec_.optimizer().learning_rate());
     // Share losses 1, 2, 3, 4, each plus 10 t.
     EXPECT_EQ(m.loss(), (10.0 + 40.0 * static_cast<double>(step)) / (step == 2 ? 4 : 8));
     const double samples[] = {8, 16, 20, 28};

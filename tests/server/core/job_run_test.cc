@@ -104,6 +104,76 @@ TEST_F(JobRunTest, ARunningJobHasNoStartingDeadline) {
   EXPECT_FALSE(run_.OnTime(At(10'000)).outcome.has_value());
 }
 
+v1::JobReport Skipped(uint64_t step) {
+  v1::JobReport report;
+  report.mutable_skipped_step()->set_step(step);
+  report.mutable_skipped_step()->set_why("worker w-1, block hidden, shares [3,4)");
+  return report;
+}
+
+v1::JobSpec LongJob() {
+  v1::JobSpec spec = SmallJob("job", 2, 1);
+  spec.set_epochs(20);
+  return spec;
+}
+
+class LongJobRunTest : public JobRunTest {
+ protected:
+  LongJobRunTest() : JobRunTest(LongJob()) {}
+};
+
+TEST_F(LongJobRunTest, ASkippedStepBecomesAMessageOnce) {
+  StartRunning();
+  const JobRun::Effects effects = run_.OnReport(kServer, Skipped(4), At(2));
+  EXPECT_EQ(effects.skipped_steps, 1u);
+  ASSERT_EQ(effects.messages.size(), 1u);
+  EXPECT_EQ(effects.messages[0],
+            "step 4 was skipped: the gradient is not finite: worker w-1, block hidden, shares "
+            "[3,4)");
+  EXPECT_FALSE(effects.outcome.has_value());
+  const JobRun::Effects again = run_.OnReport(kServer, Skipped(4), At(2));
+  EXPECT_EQ(again.skipped_steps, 0u);
+  EXPECT_TRUE(again.messages.empty());
+}
+
+TEST_F(LongJobRunTest, TwentySkippedStepsInARowFailTheJob) {
+  StartRunning();
+  for (uint64_t step = 0; step < 19; ++step) {
+    ASSERT_FALSE(run_.OnReport(kServer, Skipped(step), At(2)).outcome.has_value());
+  }
+  // Step 19 was not skipped.
+  for (uint64_t step = 20; step < 39; ++step) {
+    ASSERT_FALSE(run_.OnReport(kServer, Skipped(step), At(2)).outcome.has_value());
+  }
+  EXPECT_EQ(FailureOf(run_.OnReport(kServer, Skipped(39), At(2))),
+            "the last 20 steps were skipped, up to step 39: the gradient is not finite: worker "
+            "w-1, block hidden, shares [3,4)");
+}
+
+TEST_F(LongJobRunTest, SkippedStepsComeFromTheFirstServerAlone) {
+  StartRunning();
+  EXPECT_NE(FailureOf(run_.OnReport(kWorker1, Skipped(0), At(2))).find("counts votes alone"),
+            std::string::npos);
+  EXPECT_NE(FailureOf(run_.OnReport(kServer, Skipped(1'000'000), At(2))).find("skipped step"),
+            std::string::npos);
+}
+
+TEST_F(LongJobRunTest, ALossThatRunsAwayBecomesAMessage) {
+  StartRunning();
+  std::string messages;
+  for (uint64_t step = 0; step < 20; ++step) {
+    for (const PlanMember member : {kWorker1, kWorker2}) {
+      v1::JobReport report = Step(worker(member), step);
+      for (double& loss : *report.mutable_step()->mutable_loss_sum()) loss = step < 15 ? 1 : 1000;
+      for (const std::string& message : run_.OnReport(member, report, At(2)).messages) {
+        messages += message + "\n";
+      }
+    }
+  }
+  EXPECT_EQ(messages.find("step 15: the loss is "), 0u) << messages;
+  EXPECT_EQ(messages.find('\n'), messages.size() - 1) << messages;
+}
+
 TEST_F(JobRunTest, SucceedsWhenAllHaveFinishedAndNothingIsMissing) {
   StartRunning();
   for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {

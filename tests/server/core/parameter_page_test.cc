@@ -13,11 +13,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
+#include "proto/parameter_service.pb.h"
 #include "server/core/optimizer.h"
 #include "tests/server/core/naive_merge.h"
 
@@ -64,7 +66,11 @@ ParameterPage MakePage(const Optimizer& optimizer, const std::vector<float>& ini
   options.generation = 2;
   options.shares = shares;
   options.uses = uses;
-  return *ParameterPage::Create(options, optimizer, Buffer(initial));
+  ParameterPage page = *ParameterPage::Create(options, optimizer, Buffer(initial));
+  v1::OptimizerSpec rate;
+  rate.set_learning_rate(optimizer.learning_rate());
+  EXPECT_TRUE(page.Begin(*LearningRate::Create(rate, 0)).ok());
+  return page;
 }
 
 GradientKey Key(uint64_t step, ShareSpan span, uint64_t samples = 1, uint32_t use = 0) {
@@ -233,13 +239,13 @@ TEST(ParameterPageTest, ANotFiniteGradientIsBlamedOnItsUse) {
   Add(&page, Key(0, {0, 2}, 2, 0), {1});
   Add(&page, Key(0, {0, 1}, 1, 1), {1});
   ExpectError(&page, Key(0, {1, 2}, 1, 1), {std::nanf("")}, absl::StatusCode::kInvalidArgument,
-              {"payload of shares [1,2) of use 1"});
+              {"segment 3, use 1, shares [1,2)"});
 }
 
 TEST(ParameterPageTest, NewGenerationDropsTheGradientsOfEveryUse) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 1, 2);
   Add(&page, Key(0, {0, 1}, 1, 1), {100});
-  page.BeginGeneration(5);
+  page.BeginGeneration(5, nullptr);
   GradientKey key = Key(0, {0, 1}, 1, 0);
   key.generation = 5;
   EXPECT_FALSE(Add(&page, key, {1}));
@@ -419,7 +425,7 @@ TEST(ParameterPageTest, NotFiniteErrorNamesOnlyAFewSpansAndKnowsOverflow) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   ParameterPage page = MakePage(MakeSgd(1), {0}, 20);
   for (uint32_t s = 0; s < 19; ++s) Add(&page, Key(0, {s, s + 1}), {std::nanf("")});
-  ExpectError(&page, Key(0, {19, 20}), {1}, kInvalid, {"[0,1), [1,2)", "[7,8), and 11 more"});
+  ExpectError(&page, Key(0, {19, 20}), {1}, kInvalid, {"[0,1), [1,2)", "[7,8); and 11 more"});
   Add(&page, Key(0, {0, 16}), {3e38f});
   ExpectError(&page, Key(0, {16, 20}), {3e38f}, kInvalid, {"overflow"});
 }
@@ -428,7 +434,7 @@ TEST(ParameterPageTest, NewGenerationDropsParkedGradientsAndKeepsTheVersions) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
   Add(&page, Key(0, {0, 2}, 1), {4});
   Add(&page, Key(1, {0, 1}, 1), {100});
-  page.BeginGeneration(5);
+  page.BeginGeneration(5, nullptr);
   EXPECT_EQ(page.generation(), 5u);
   EXPECT_EQ(page.current().step, 1u);
   EXPECT_EQ(page.previous()->step, 0u);
@@ -448,8 +454,8 @@ TEST(ParameterPageTest, NewGenerationDropsParkedGradientsAndKeepsTheVersions) {
 TEST(ParameterPageTest, AGenerationThatIsNotNewerChangesNothing) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
   Add(&page, Key(0, {0, 1}), {1});
-  page.BeginGeneration(2);
-  page.BeginGeneration(1);
+  page.BeginGeneration(2, nullptr);
+  page.BeginGeneration(1, nullptr);
   EXPECT_EQ(page.generation(), 2u);
   EXPECT_TRUE(Add(&page, Key(0, {1, 2}), {1}));
 }
@@ -509,6 +515,147 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
     bad.ranges = ranges;
     EXPECT_TRUE(refused(bad, 10));
   }
+}
+
+// One page of a job that clips to norm 1 and skips; workers "w0" and "w1".
+ParameterPage MakeVotingPage(const std::vector<float>& initial, uint32_t shares) {
+  ParameterPage::Options options;
+  options.segment = 3;
+  options.page = 4;
+  options.element_count = initial.size();
+  options.generation = 2;
+  options.shares = shares;
+  options.rules.votes = true;
+  options.rules.skip_not_finite = true;
+  options.rules.max_norm = 1;
+  options.blocks = {"layer2"};
+  options.workers =
+      std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"w0", "w1"});
+  return *ParameterPage::Create(options, MakeSgd(1), Buffer(initial));
+}
+
+LearningRate RateOfOne() {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(1);
+  return *LearningRate::Create(spec, 0);
+}
+
+v1::StepDecision Decision(uint64_t step, double sum, uint64_t generation = 2) {
+  v1::StepDecision decision;
+  decision.set_generation(generation);
+  decision.set_step(step);
+  decision.add_sum(sum);
+  return decision;
+}
+
+TEST(VotingPageTest, VotesWithTheSquareOfTheNormAndWaitsForTheDecision) {
+  std::mt19937 random(4);
+  const std::vector<float> gradient = RandomFloats(5000, &random);
+  double norm = 0;
+  for (const float g : gradient) norm += double{g} * double{g};
+  ParameterPage page = MakeVotingPage(std::vector<float>(5000, 0), 1);
+  ASSERT_TRUE(page.Begin(RateOfOne()).ok());
+  const auto effects = page.Add(Key(0, {0, 1}), OnePiece(gradient));
+  ASSERT_TRUE(effects.ok()) << effects.status();
+  EXPECT_FALSE(effects->publish.has_value());
+  ASSERT_TRUE(effects->vote.has_value());
+  EXPECT_EQ(effects->vote->step, 0u);
+  EXPECT_EQ(effects->vote->round, 0u);
+  EXPECT_EQ(effects->vote->vote.segment(), 3u);
+  EXPECT_EQ(effects->vote->vote.page(), 4u);
+  EXPECT_NEAR(effects->vote->vote.value(0), norm, 1e-12 * norm);
+  // The model has a norm of 10 where the page says nothing of it.
+  const auto decided = page.Decide(Decision(0, 100));
+  ASSERT_TRUE(decided.ok() && decided->publish.has_value());
+  const auto scale = static_cast<float>(1 / (10 + 1e-6));
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    ASSERT_EQ(page.current().weights.data()[i], -(scale * gradient[i]));
+  }
+  // Again it changes nothing.
+  const auto again = page.Decide(Decision(0, 100));
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->publish.has_value());
+  EXPECT_EQ(page.updates(), 1u);
+}
+
+TEST(VotingPageTest, ADecisionWaitsForTheLearningRate) {
+  ParameterPage page = MakeVotingPage({0}, 1);
+  ASSERT_TRUE(page.Add(Key(0, {0, 1}), OnePiece({0.5f})).ok());
+  EXPECT_FALSE(page.Decide(Decision(0, 0.25))->publish.has_value());
+  const auto begun = page.Begin(RateOfOne());
+  ASSERT_TRUE(begun.ok() && begun->publish.has_value());
+  EXPECT_EQ(page.current().weights.data()[0], -0.5f);
+}
+
+TEST(VotingPageTest, ASkippedStepKeepsTheBufferAndNamesWhoIsToBlame) {
+  ParameterPage page = MakeVotingPage({7}, 4);
+  ASSERT_TRUE(page.Begin(RateOfOne()).ok());
+  const float* const weights = page.current().weights.data();
+  uint64_t step = 0;
+  for (; step < 3; ++step) {
+    for (const uint32_t share : {0u, 1u, 2u}) {
+      GradientKey key = Key(step, {share, share + 1});
+      ASSERT_TRUE(page.Add(key, OnePiece({1})).ok());
+    }
+    GradientKey key = Key(step, {3, 4});
+    key.source = 1;
+    const auto effects = page.Add(key, OnePiece({std::nanf("")}));
+    ASSERT_TRUE(effects.ok() && effects->vote.has_value());
+    EXPECT_FALSE(std::isfinite(effects->vote->vote.value(0)));
+    EXPECT_EQ(effects->vote->vote.fault(), "worker w1, block layer2, shares [3,4)");
+    const auto decided = page.Decide(Decision(step, std::numeric_limits<double>::infinity()));
+    ASSERT_TRUE(decided.ok() && decided->publish.has_value());
+    EXPECT_EQ(decided->publish->step, step + 1);
+    EXPECT_EQ(page.current().weights.data(), weights);
+    EXPECT_EQ(page.previous()->step, step);
+  }
+  EXPECT_EQ(page.updates(), 0u);
+  ASSERT_TRUE(page.Add(Key(step, {0, 4}, 4), OnePiece({2})).ok());
+  ASSERT_TRUE(page.Decide(Decision(step, 0.25)).ok());
+  EXPECT_EQ(page.current().weights.data()[0], 6.5f);
+  EXPECT_EQ(page.updates(), 1u);
+}
+
+TEST(VotingPageTest, StaysCompleteInANewGenerationAndVotesAgain) {
+  ParameterPage page = MakeVotingPage({0}, 1);
+  ASSERT_TRUE(page.Begin(RateOfOne()).ok());
+  ASSERT_TRUE(page.Add(Key(0, {0, 1}), OnePiece({0.5f})).ok());
+  ASSERT_TRUE(page.Decide(Decision(0, 0.25)).ok());
+  ASSERT_TRUE(page.Add(Key(1, {0, 1}), OnePiece({0.25f})).ok());
+  page.BeginGeneration(3, nullptr);
+  const std::vector<ParameterPage::Vote> votes = page.Votes();
+  ASSERT_EQ(votes.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(votes[i].generation, 3u);
+    EXPECT_EQ(votes[i].step, i);
+  }
+  EXPECT_EQ(votes[0].vote.value(0), 0.25);
+  EXPECT_EQ(votes[1].vote.value(0), 0.0625);
+  // The redone gradient and a decision of the older generation change nothing.
+  GradientKey redone = Key(1, {0, 1});
+  redone.generation = 3;
+  EXPECT_FALSE(Add(&page, redone, {0.25f}));
+  EXPECT_EQ(page.ignored().covered, 1u);
+  EXPECT_FALSE(page.Decide(Decision(1, 0.0625, 2))->publish.has_value());
+  ASSERT_TRUE(page.Decide(Decision(1, 0.0625, 3))->publish.has_value());
+  EXPECT_EQ(page.current().weights.data()[0], -0.75f);
+}
+
+TEST(VotingPageTest, RefusesDecisionsThatDoNotFit) {
+  ParameterPage page = MakeVotingPage({0}, 1);
+  ASSERT_TRUE(page.Begin(RateOfOne()).ok());
+  constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
+  EXPECT_EQ(page.Decide(Decision(0, 1)).status().code(), kPrecondition);  // it has not voted
+  ASSERT_TRUE(page.Add(Key(0, {0, 1}), OnePiece({1})).ok());
+  EXPECT_EQ(page.Decide(Decision(1, 1)).status().code(), kPrecondition);
+  EXPECT_EQ(page.Decide(Decision(0, 1, 3)).status().code(), kPrecondition);
+  v1::StepDecision two = Decision(0, 1);
+  two.add_sum(1);
+  EXPECT_EQ(page.Decide(two).status().code(), absl::StatusCode::kInvalidArgument);
+  v1::StepDecision round1 = Decision(0, 1);
+  round1.set_round(1);
+  EXPECT_EQ(page.Decide(round1).status().code(), kPrecondition);
+  EXPECT_EQ(page.current().step, 0u);
 }
 
 TEST(CheckGenerationTest, OlderIsAbortedLaterIsRefused) {

@@ -41,6 +41,7 @@ class ParameterServiceTest : public ::testing::Test {
 
   void StartServer() {
     ASSERT_EQ(table_.Reconcile({assignment_}).size(), 1);
+    table_.Reconcile({Running(assignment_)});
     server_ = ParameterServer::Start(options_, [this](uint64_t job) { return table_.Find(job); });
     ASSERT_NE(server_, nullptr);
   }
@@ -330,7 +331,9 @@ TEST_F(ParameterServiceTest, StoppingServerEndsStreamsWithUnavailable) {
 }
 
 TEST_F(ParameterServiceTest, StopsWithoutAServer) {
-  ParameterService never_registered(options_, [this](uint64_t job) { return table_.Find(job); });
+  ParameterService never_registered(
+      options_, [this](uint64_t job) { return table_.Find(job); },
+      [this](uint64_t job) { return table_.FindCounter(job); });
   StartServer();
   // The port is taken: the second server's queues have never had a thread.
   EXPECT_EQ(ParameterServer::Start(

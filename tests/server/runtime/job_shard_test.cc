@@ -28,8 +28,12 @@ using Steps = std::vector<uint64_t>;
 
 constexpr absl::Duration kLong = absl::Seconds(60);
 
+// A shard of a job that runs.
 std::shared_ptr<JobShard> MakeShard(const v1::Assignment& assignment, const std::string& server) {
-  return *JobShard::Create(assignment, *LayOutShard(assignment, server));
+  std::shared_ptr<JobShard> shard =
+      *JobShard::Create(assignment, *LayOutShard(assignment, server), {});
+  EXPECT_TRUE(shard->Run(assignment).ok());
+  return shard;
 }
 
 void ExpectStatus(const absl::Status& status, absl::StatusCode code, const std::string& part) {

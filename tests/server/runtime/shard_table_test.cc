@@ -55,14 +55,16 @@ TEST(ShardTableTest, PreparesANewJobAndReportsItOnce) {
   EXPECT_EQ(table.MemoryBytes(), kFull);
 }
 
-TEST(ShardTableTest, RunChangesNothing) {
+TEST(ShardTableTest, RunLetsUpdatesBegin) {
   ShardTable table("a");
   const v1::Assignment job = SmallJob(5, 2, {"a"});
   table.Reconcile({job});
   const std::shared_ptr<ParameterShard> shard = *table.Find(5);
   ASSERT_TRUE(PushAll(shard.get(), job.plan(), 0).ok());
+  EXPECT_EQ(shard->ReadWeights()[0].header.step(), 0u);
   EXPECT_TRUE(table.Reconcile({InPhase(job, v1::Assignment::RUN)}).empty());
   EXPECT_EQ(*table.Find(5), shard);
+  EXPECT_EQ(shard->ReadWeights()[0].header.step(), 1u);
   ASSERT_TRUE(PushAll(shard.get(), job.plan(), 1).ok());
   EXPECT_EQ(shard->ReadWeights()[0].header.step(), 2u);
 }
@@ -71,6 +73,7 @@ TEST(ShardTableTest, HoldKeepsOnlyTheLastWeights) {
   ShardTable table("a");
   const v1::Assignment job = SmallJob(5, 2, {"a"});
   table.Reconcile({job});
+  table.Reconcile({InPhase(job, v1::Assignment::RUN)});
   ASSERT_TRUE(PushAll(table.Find(5)->get(), job.plan(), 0).ok());
   const v1::Assignment hold = InPhase(job, v1::Assignment::HOLD);
   EXPECT_TRUE(table.Reconcile({hold}).empty());
@@ -105,6 +108,7 @@ TEST(ShardTableTest, AJobMayComeBackAfterItWasDropped) {
   ShardTable table("a");
   const v1::Assignment job = SmallJob(5, 2, {"a"});
   table.Reconcile({job});
+  table.Reconcile({InPhase(job, v1::Assignment::RUN)});
   ASSERT_TRUE(PushAll(table.Find(5)->get(), job.plan(), 0).ok());
   table.Reconcile({});
   EXPECT_EQ(table.Reconcile({job}).size(), 1u);
@@ -143,7 +147,9 @@ TEST(ShardTableTest, ReportsAPlanThatItCannotFollowOnce) {
 }
 
 TEST(ShardTableTest, RefusesAJobThatWantsMoreMemoryThanTheLimit) {
-  ShardTable table("a", {kFull + kFull / 2});
+  ShardTableOptions options;
+  options.memory_limit = kFull + kFull / 2;
+  ShardTable table("a", options);
   EXPECT_TRUE(table.Reconcile({SmallJob(5, 2, {"a"})})[0].report(0).has_ready());
   const v1::FailedReport failed =
       Failure(table.Reconcile({SmallJob(5, 2, {"a"}), SmallJob(6, 2, {"a"})}));
@@ -160,7 +166,9 @@ TEST(ShardTableTest, RefusesAJobThatWantsMoreMemoryThanTheLimit) {
 }
 
 TEST(ShardTableTest, LimitIsInclusive) {
-  ShardTable table("a", {kFull});
+  ShardTableOptions options;
+  options.memory_limit = kFull;
+  ShardTable table("a", options);
   EXPECT_TRUE(table.Reconcile({SmallJob(5, 2, {"a"})})[0].report(0).has_ready());
 }
 
@@ -178,6 +186,7 @@ TEST(ShardTableTest, LaterGenerationIsReportedAndKeepsTheWeights) {
   ShardTable table("a");
   const v1::Assignment job = SmallJob(5, 2, {"a"});
   table.Reconcile({job});
+  table.Reconcile({InPhase(job, v1::Assignment::RUN)});
   const std::shared_ptr<ParameterShard> shard = *table.Find(5);
   ASSERT_TRUE(PushAll(shard.get(), job.plan(), 0).ok());
   v1::Assignment later = job;

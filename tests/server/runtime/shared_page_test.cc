@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
@@ -39,13 +40,15 @@ std::unique_ptr<SharedPage> MakePage(uint32_t shares) {
   options.element_count = 2;
   options.generation = 1;
   options.shares = shares;
-  return std::make_unique<SharedPage>(
-      9, *ParameterPage::Create(options, *Optimizer::Create(spec), *FloatBuffer::Allocate(2)));
+  ParameterPage page =
+      *ParameterPage::Create(options, *Optimizer::Create(spec), *FloatBuffer::Allocate(2));
+  EXPECT_TRUE(page.Begin(*LearningRate::Create(spec, 0)).ok());
+  return std::make_unique<SharedPage>(9, std::move(page));
 }
 
 // The whole gradient of `step`: {-1, -2} for one sample.
 absl::Status Complete(SharedPage* page, uint64_t step, uint32_t shares = 1) {
-  return page->Add({1, step, {0, shares}, 1}, OnePiece({-1, -2}));
+  return page->Add({1, step, {0, shares}, 1}, OnePiece({-1, -2})).status();
 }
 
 Steps StepsOf(const RecordingSink& sink) { return sink.Steps(7, 100); }
@@ -189,9 +192,9 @@ TEST(SharedPageTest, NewGenerationLetsGoOfTheSubscribersOfTheOldOne) {
   const std::unique_ptr<SharedPage> page = MakePage(1);
   const auto old = std::make_shared<RecordingSink>();
   ASSERT_TRUE(page->Subscribe(1, 0, old).ok());
-  page->BeginGeneration(1);  // the same: nothing happens
+  page->BeginGeneration(1, nullptr);  // the same: nothing happens
   EXPECT_EQ(old.use_count(), 2);
-  page->BeginGeneration(2);
+  page->BeginGeneration(2, nullptr);
   EXPECT_EQ(old.use_count(), 1);
   EXPECT_EQ(page->Subscribe(1, 0, old).code(), absl::StatusCode::kAborted);
   EXPECT_EQ(page->Subscribe(3, 0, old).code(), absl::StatusCode::kFailedPrecondition);

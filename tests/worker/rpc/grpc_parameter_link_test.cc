@@ -158,7 +158,10 @@ class Cluster {
 
   void Assign() {
     assignment_ = MakeAssignment(job_);
-    for (const auto& table : tables_) table->Reconcile({assignment_});
+    for (const auto& table : tables_) {
+      table->Reconcile({assignment_});
+      table->Reconcile({Running(assignment_)});
+    }
   }
 
   void StartServer(size_t i) {
@@ -203,6 +206,7 @@ std::vector<std::vector<float>> TrainDirectly(WireJob job, uint64_t steps) {
   const v1::Assignment assignment = MakeAssignment(job);
   ShardTable table("server-0");
   table.Reconcile({assignment});
+  table.Reconcile({Running(assignment)});
   const std::shared_ptr<ParameterShard> shard = table.Find(job.job).value();
   const PageMap map = PageMap::Create(assignment.plan()).value();
   std::vector<std::vector<float>> weights;
