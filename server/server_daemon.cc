@@ -31,6 +31,7 @@
 #include "server/runtime/coordinator.h"
 #include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
+#include "server/runtime/state_dir.h"
 #include "server/runtime/ticker.h"
 
 namespace sangam {
@@ -69,6 +70,9 @@ absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
   data.memory_limit = options_.memory_limit;
   if (!options_.data_root.empty()) {
     ASSIGN_OR_RETURN(data.root, DataRoot::Create(options_.data_root), "--data_root");
+  }
+  if (!options_.state_dir.empty()) {
+    ASSIGN_OR_RETURN(state_dir_, StateDir::Open(options_.state_dir, options_.name), "--state_dir");
   }
   coordinator_ = std::make_unique<Coordinator>(options_.control, &Clock::Real());
   served_data_ = std::make_unique<ServedData>(
