@@ -112,12 +112,10 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     return absl::InvalidArgumentError(
         absl::StrCat("report: found ", request.report_size(), ", expected at most ", kMaxReports));
   }
-  const auto is_current = [this, &request] {
-    return run_.has_value() && run_->job() == request.job() &&
-           run_->plan().generation() == request.generation();
-  };
   std::optional<PlanMember> member;
-  if (is_current()) member = run_->Find(request.daemon());
+  if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
+    member = found->run.Find(request.daemon());
+  }
   if (!member.has_value()) {
     return absl::AbortedError(
         absl::StrCat("job ", request.job(), ", generation ", request.generation(), ": ",
@@ -125,10 +123,11 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
   }
   for (const v1::JobReport& report : request.report()) {
     // A report may end the job; what comes after it has no object.
-    if (!is_current()) break;
-    const JobRun::Effects effects = run_->OnReport(*member, report, now.steady);
-    if (!effects.outcome.has_value()) Measure(member->index, report);
-    Apply(effects, now);
+    Run* found = FindRun(request.job(), request.generation());
+    if (found == nullptr) break;
+    const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
+    if (!effects.outcome.has_value()) Measure(found->run, member->index, report);
+    Apply(request.job(), effects, now);
   }
   return absl::OkStatus();
 }
@@ -143,15 +142,19 @@ void ControlPlane::Leave(const v1::LeaveRequest& request, Moment now) {
 }
 
 std::vector<std::shared_ptr<const v1::Assignment>> ControlPlane::ServedJobs() const {
-  if (served_ == nullptr) return {};
-  return {served_};
+  std::vector<std::shared_ptr<const v1::Assignment>> served;
+  for (const auto& [job, run] : runs_) {
+    if (run.served != nullptr) served.push_back(run.served);
+  }
+  return served;
 }
 
 void ControlPlane::OnServedData(uint64_t job, uint64_t generation,
                                 const absl::StatusOr<v1::ReadyReport>& data, Moment now) {
   Advance(now);
-  if (served_ == nullptr || run_->job() != job || run_->plan().generation() != generation) return;
-  Apply(run_->OnServedData(data, now.steady), now);
+  Run* found = FindRun(job, generation);
+  if (found == nullptr || found->served == nullptr) return;
+  Apply(job, found->run.OnServedData(data, now.steady), now);
 }
 
 ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
@@ -179,8 +182,8 @@ absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request
   const std::string reason = request.reason().empty()
                                  ? "cancelled by the user"
                                  : Shortened(request.reason(), kMaxReasonBytes);
-  if (run_.has_value() && run_->job() == id) {
-    EndRun({v1::CANCELLED, reason}, now);
+  if (runs_.count(id) != 0) {
+    EndRun(id, {v1::CANCELLED, reason}, now);
   } else if (!HasEnded(jobs_.Get(id)->state())) {
     ChangeState(id, v1::CANCELLED, reason, now);
   }
@@ -221,7 +224,12 @@ void ControlPlane::Advance(Moment now) {
   last_advance_ = now.steady;
   const std::vector<Membership::Gone> lost = members_.ExpireLeases(now.steady);
   for (const Membership::Gone& gone : lost) LoseDaemon(gone, "lost", now);
-  if (run_.has_value()) Apply(run_->OnTime(now.steady), now);
+  for (const uint64_t job : RunningJobs()) {
+    // What one job's end causes may end another.
+    if (const auto found = runs_.find(job); found != runs_.end()) {
+      Apply(job, found->second.run.OnTime(now.steady), now);
+    }
+  }
   if (!lost.empty()) Schedule(now);
 }
 
@@ -237,13 +245,16 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
         std::find(hold->servers.begin(), hold->servers.end(), gone.key) != hold->servers.end();
     hold = here ? ReleaseHold(hold, absl::StrCat(ToString(gone.key), " ", how)) : hold + 1;
   }
-  if (!run_.has_value()) return;
   v1::DaemonIdentity identity;
   identity.set_role(gone.key.role);
   identity.set_name(gone.key.name);
   identity.set_incarnation(gone.incarnation);
-  if (const std::optional<PlanMember> member = run_->Find(identity); member.has_value()) {
-    Apply(run_->OnGone(*member, how, gone.why), now);
+  for (const uint64_t job : RunningJobs()) {
+    const auto found = runs_.find(job);
+    if (found == runs_.end()) continue;
+    if (const auto member = found->second.run.Find(identity); member.has_value()) {
+      Apply(job, found->second.run.OnGone(*member, how, gone.why), now);
+    }
   }
 }
 
@@ -263,7 +274,7 @@ ClusterSnapshot ControlPlane::Snapshot() const {
     snapshot.queued.push_back(
         {id, spec.name(), spec.resources().workers(), spec.resources().servers()});
   }
-  if (run_.has_value()) snapshot.running = JobText(*jobs_.Get(run_->job()));
+  if (!runs_.empty()) snapshot.running = JobText(*jobs_.Get(runs_.begin()->first));
   for (const auto& [key, daemon] : members_.daemons()) {
     if (!daemon.alive) continue;
     auto& candidates = key.role == v1::WORKER ? snapshot.workers : snapshot.servers;
@@ -353,9 +364,10 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Mo
               absl::StrCat("on workers ", NamesOf(planned.workers), " and servers ",
                            NamesOf(planned.servers)),
               now);
-  run_.emplace(prepare, JobRun::Options{options_.membership.lease, options_.starting_deadline},
-               now.steady);
-  AssignAll(prepare);
+  const JobRun::Options options{options_.membership.lease, options_.starting_deadline};
+  const auto added =
+      runs_.emplace(planned.job, Run{JobRun(prepare, options, now.steady), nullptr}).first;
+  AssignAll(&added->second, prepare);
 }
 
 const v1::RegisterRequest& ControlPlane::RegistrationOf(v1::DaemonRole role,
@@ -405,78 +417,90 @@ uint64_t ControlPlane::HeldBytes(const DaemonKey& server) const {
   return bytes;
 }
 
-void ControlPlane::Apply(const JobRun::Effects& effects, Moment now) {
-  const uint64_t job = run_->job();
-  if (effects.run.has_value()) Run(*effects.run, now);
+ControlPlane::Run* ControlPlane::FindRun(uint64_t job, uint64_t generation) {
+  const auto found = runs_.find(job);
+  if (found == runs_.end() || found->second.run.plan().generation() != generation) return nullptr;
+  return &found->second;
+}
+
+std::vector<uint64_t> ControlPlane::RunningJobs() const {
+  std::vector<uint64_t> jobs;
+  for (const auto& [job, run] : runs_) jobs.push_back(job);
+  return jobs;
+}
+
+void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment now) {
+  if (effects.run.has_value()) BeginTraining(job, *effects.run, now);
   for (const v1::StepMetrics& step : effects.steps) jobs_.AddStep(job, step, now.wall);
   for (const v1::Evaluation& evaluation : effects.evaluations) {
     jobs_.AddEvaluation(job, evaluation, now.wall);
   }
   if (!effects.steps.empty() || !effects.evaluations.empty()) changes_.events = true;
   if (!effects.outcome.has_value()) return;
-  EndRun(*effects.outcome, now);
+  EndRun(job, *effects.outcome, now);
   Schedule(now);
 }
 
-void ControlPlane::Run(const JobLength& length, Moment now) {
-  const auto assignment = MakeAssignment(v1::Assignment::RUN, run_->spec(), run_->plan());
+void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment now) {
+  Run& run = runs_.at(job);
+  const auto assignment = MakeAssignment(v1::Assignment::RUN, run.run.spec(), run.run.plan());
   assignment->set_steps_total(length.steps_total);
   assignment->set_steps_per_epoch(length.steps_per_epoch);
   assignment->set_train_samples(length.train_samples);
   assignment->set_test_samples(length.test_samples);
-  jobs_.SetLength(run_->job(), length.steps_total, length.steps_per_epoch);
-  ChangeState(run_->job(), v1::RUNNING, "all workers and servers are ready", now);
-  traces_.Begin(run_->spec().name(), run_->plan());
-  AssignAll(assignment);
+  jobs_.SetLength(job, length.steps_total, length.steps_per_epoch);
+  ChangeState(job, v1::RUNNING, "all workers and servers are ready", now);
+  traces_.Begin(run.run.spec().name(), run.run.plan());
+  AssignAll(&run, assignment);
 }
 
-void ControlPlane::Measure(uint32_t worker, const v1::JobReport& report) {
+void ControlPlane::Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report) {
   if (report.has_trace()) {
     const std::optional<v1::Utilization> utilization =
-        traces_.Add(run_->job(), worker, report.trace());
-    if (utilization.has_value()) jobs_.SetUtilization(run_->job(), *utilization);
+        traces_.Add(run.job(), worker, report.trace());
+    if (utilization.has_value()) jobs_.SetUtilization(run.job(), *utilization);
   } else if (report.has_block_times()) {
-    const std::string& name = run_->plan().worker(static_cast<int>(worker)).name();
-    block_times_.Add(report.block_times(), run_->spec().model(), run_->plan().layout(),
+    const std::string& name = run.plan().worker(static_cast<int>(worker)).name();
+    block_times_.Add(report.block_times(), run.spec().model(), run.plan().layout(),
                      RegistrationOf(v1::WORKER, name).backend());
   }
 }
 
-void ControlPlane::EndRun(const JobRun::Outcome& outcome, Moment now) {
-  const uint64_t job = run_->job();
-  for (const v1::WorkerPlan& worker : run_->plan().worker()) {
+void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now) {
+  const auto found = runs_.find(job);
+  const JobRun& run = found->second.run;
+  for (const v1::WorkerPlan& worker : run.plan().worker()) {
     board_.Withdraw({v1::WORKER, worker.name()}, job);
   }
   if (outcome.state == v1::SUCCEEDED && options_.keep_finished_jobs > 0) {
-    KeepWeights();
+    KeepWeights(run);
   } else {
-    for (const v1::ServerPlan& server : run_->plan().server()) {
+    for (const v1::ServerPlan& server : run.plan().server()) {
       board_.Withdraw({v1::SERVER, server.name()}, job);
     }
   }
   changes_.assignments = true;
-  if (served_ != nullptr) changes_.served = true;
-  served_ = nullptr;
+  if (found->second.served != nullptr) changes_.served = true;
+  runs_.erase(found);
   ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
-  run_.reset();
 }
 
-void ControlPlane::KeepWeights() {
-  const auto hold = MakeAssignment(v1::Assignment::HOLD, run_->spec(), run_->plan());
-  Hold kept{run_->job(), {}};
-  for (const v1::ServerPlan& server : run_->plan().server()) {
+void ControlPlane::KeepWeights(const JobRun& run) {
+  const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
+  Hold kept{run.job(), {}};
+  for (const v1::ServerPlan& server : run.plan().server()) {
     kept.servers.push_back({v1::SERVER, server.name()});
     board_.Assign(kept.servers.back(), hold);
   }
   holds_.push_back(std::move(kept));
-  jobs_.SetWeightsAvailable(run_->job(), true);
+  jobs_.SetWeightsAvailable(run.job(), true);
   if (holds_.size() > options_.keep_finished_jobs) {
     ReleaseHold(holds_.begin(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
                                              " younger jobs are kept"));
   }
 }
 
-void ControlPlane::AssignAll(const std::shared_ptr<const v1::Assignment>& assignment) {
+void ControlPlane::AssignAll(Run* run, const std::shared_ptr<const v1::Assignment>& assignment) {
   for (const v1::WorkerPlan& worker : assignment->plan().worker()) {
     board_.Assign({v1::WORKER, worker.name()}, assignment);
   }
@@ -485,7 +509,7 @@ void ControlPlane::AssignAll(const std::shared_ptr<const v1::Assignment>& assign
   }
   changes_.assignments = true;
   if (!assignment->spec().data().served()) return;
-  served_ = assignment;
+  run->served = assignment;
   changes_.served = true;
 }
 

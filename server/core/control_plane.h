@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,6 +141,13 @@ class ControlPlane {
     std::vector<DaemonKey> servers;
   };
 
+  // A job that has its daemons, in phase PREPARE or RUN.
+  struct Run {
+    JobRun run;
+    // The newest assignment when the coordinator serves the job's data, else nullptr.
+    std::shared_ptr<const v1::Assignment> served;
+  };
+
   void LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now);
   // Returns the hold after it.
   std::deque<Hold>::iterator ReleaseHold(const std::deque<Hold>::iterator& hold,
@@ -157,15 +165,19 @@ class ControlPlane {
   // Bytes of finished jobs' weights on a living server without a running job.
   uint64_t HeldBytes(const DaemonKey& server) const;
   ClusterSnapshot Snapshot() const;
-  void Apply(const JobRun::Effects& effects, Moment now);
-  void Run(const JobLength& length, Moment now);
-  // Keeps what a worker of the current run measured.
-  void Measure(uint32_t worker, const v1::JobReport& report);
-  void EndRun(const JobRun::Outcome& outcome, Moment now);
-  // The servers of the current run keep the weights.
-  void KeepWeights();
-  // Every daemon of the current run gets this assignment.
-  void AssignAll(const std::shared_ptr<const v1::Assignment>& assignment);
+  // The run of a job, nullptr when it has none, or is in another generation.
+  Run* FindRun(uint64_t job, uint64_t generation);
+  std::vector<uint64_t> RunningJobs() const;
+  // These ask for a run of the job; one that ends is gone afterwards.
+  void Apply(uint64_t job, const JobRun::Effects& effects, Moment now);
+  void BeginTraining(uint64_t job, const JobLength& length, Moment now);
+  void EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now);
+  // Keeps what a worker of the run measured.
+  void Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report);
+  // The servers of the run keep the weights.
+  void KeepWeights(const JobRun& run);
+  // Every daemon of the run gets this assignment.
+  void AssignAll(Run* run, const std::shared_ptr<const v1::Assignment>& assignment);
   void ChangeState(uint64_t job, v1::JobState state, absl::string_view reason, Moment now);
   void Note(bool warning, std::string event,
             std::vector<std::pair<std::string, std::string>> fields);
@@ -174,13 +186,11 @@ class ControlPlane {
   Membership members_;
   JobTable jobs_;
   AssignmentBoard board_;
-  std::optional<JobRun> run_;
+  std::map<uint64_t, Run> runs_;  // by job
   // The job that is to be planned, or is being planned by the one who took it; replaced when other
   // daemons or another job are to be planned for.
   std::shared_ptr<const ToPlan> to_plan_;
   bool to_plan_taken_ = false;
-  // The current run's last assignment when the coordinator serves its data, else nullptr.
-  std::shared_ptr<const v1::Assignment> served_;
   TraceStore traces_;
   BlockTimes block_times_;
   std::deque<Hold> holds_;  // oldest first
