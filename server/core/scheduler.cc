@@ -88,13 +88,11 @@ class Line {
     }
     if (!missing.empty()) return absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
     std::string obstacle = Occupied(job);
-    if (obstacle.empty()) {
-      for (const QueuedJob* ahead : ahead_) {
-        if (!LeavesRoom(job, *ahead)) return absl::StrCat("waiting behind ", NameOf(*ahead));
-      }
-      return "";
+    for (const QueuedJob* ahead : ahead_) {
+      if (!obstacle.empty()) break;
+      if (!LeavesRoom(job, *ahead)) obstacle = absl::StrCat("waiting behind ", NameOf(*ahead));
     }
-    ahead_.push_back(&job);
+    if (!obstacle.empty()) ahead_.push_back(&job);
     return obstacle;
   }
 
@@ -169,7 +167,7 @@ class Line {
   std::set<std::string> busy_;
   std::map<std::string, uint64_t> used_;   // bytes of running jobs, by server
   std::vector<std::string> free_workers_;  // in order of choice
-  // Jobs in front that wait for running jobs alone.
+  // Jobs in front that wait for other jobs alone.
   std::vector<const QueuedJob*> ahead_;
 };
 
