@@ -21,6 +21,7 @@
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
 #include "server/runtime/coordinator.h"
+#include "server/runtime/job_store.h"
 #include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
 #include "server/runtime/state_dir.h"
@@ -54,7 +55,7 @@ class ServerDaemon {
   //         NotFound            there is no data_root
   //         FailedPrecondition  cannot listen there, or state_dir is in use
   //         Cancelled           the signal came
-  //         others              as NodeAgent::Start
+  //         others              as NodeAgent::Start, StateDir and JobStore
   static absl::StatusOr<std::unique_ptr<ServerDaemon>> Start(const ServerOptions& options,
                                                              const ShutdownSignal& signal);
   ~ServerDaemon();
@@ -70,6 +71,8 @@ class ServerDaemon {
 
  private:
   explicit ServerDaemon(const ServerOptions& options);
+  // As a server.
+  v1::DaemonIdentity Identity() const;
   absl::Status Serve();
   // `host`: what others call this machine.
   absl::Status MakeCoordinator(const std::string& host);
@@ -79,6 +82,7 @@ class ServerDaemon {
   const ServerOptions options_;
   // In the order of dependency: what stands lower uses what stands above.
   std::unique_ptr<StateDir> state_dir_;
+  std::unique_ptr<JobStore> store_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ServedData> served_data_;
   std::unique_ptr<Ticker> ticker_;

@@ -15,6 +15,7 @@ class RecordStore {
  public:
   virtual ~RecordStore() = default;
 
+  virtual absl::StatusOr<SavedRecords> Load() = 0;
   // All or nothing, in order with earlier calls.
   virtual absl::Status Write(const RecordChanges& changes) = 0;
 };
@@ -39,7 +40,7 @@ class JobStore final : public RecordStore {
   JobStore(const JobStore&) = delete;
   JobStore& operator=(const JobStore&) = delete;
 
-  absl::StatusOr<SavedRecords> Load();
+  absl::StatusOr<SavedRecords> Load() override;
   absl::Status Write(const RecordChanges& changes) override;
 
  private:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "gmock/gmock.h"
@@ -25,6 +26,7 @@ RecordKey Event(uint64_t number) { return {RecordKind::kEvent, 1, number, ""}; }
 // Keeps records in memory, when there is room.
 class FakeStore : public RecordStore {
  public:
+  absl::StatusOr<SavedRecords> Load() override { return records; }
   absl::Status Write(const RecordChanges& changes) override {
     ++writes;
     if (full) return absl::ResourceExhaustedError("no room");
