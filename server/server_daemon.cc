@@ -88,10 +88,6 @@ absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
     if (options_.hold_pages) control.own_server = Identity();
   }
   coordinator_ = std::make_unique<Coordinator>(control, &Clock::Real());
-  if (store_ != nullptr) {
-    RETURN_IF_ERROR(coordinator_->Restore(store_.get()), "--state_dir: \"%s\"",
-                    state_dir_->database());
-  }
   served_data_ = std::make_unique<ServedData>(
       std::move(data),
       [coordinator = coordinator_.get()](uint64_t job, uint64_t generation,
@@ -102,6 +98,10 @@ absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
       [served = served_data_.get()](std::vector<std::shared_ptr<const v1::Assignment>> jobs) {
         served->Reconcile(std::move(jobs));
       });
+  if (store_ != nullptr) {
+    RETURN_IF_ERROR(coordinator_->Restore(store_.get()), "--state_dir: \"%s\"",
+                    state_dir_->database());
+  }
   ticker_ = std::make_unique<Ticker>(TickPeriod(options_.control.lease),
                                      [this] { coordinator_->Tick(); });
   job_service_ = std::make_unique<GrpcJobService>(coordinator_.get());

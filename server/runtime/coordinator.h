@@ -68,7 +68,7 @@ class Coordinator {
   // Goes on where the coordinator ended that wrote the store, and writes every change to it from now
   // on; it must outlive this object. Nobody is told of a change before it is written. While the
   // store cannot be written, calls that change something, and those that wait for news, end with
-  // Unavailable. To be called first. Without it nothing is written.
+  // Unavailable. To be called before all else but SetServing. Without it nothing is written.
   // Errors: DataLoss     a record makes no sense; names it
   //         Unavailable  the store cannot be written
   //         others       as RecordStore::Load
