@@ -157,6 +157,7 @@ absl::Status ServerDaemon::Join(const ShutdownSignal& signal) {
         ToString(HostPort{IsWildcard(bound.host) ? "127.0.0.1" : bound.host, bound.port});
   }
   agent.start_deadline = options_.start_deadline;
+  agent.log = options_.log;
   agent.cancelled = [&signal] { return signal.requested(); };
   v1::RegisterRequest* registration = &agent.registration;
   *registration->mutable_daemon() = Identity();

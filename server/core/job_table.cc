@@ -17,30 +17,28 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+<<<<<<< HEAD
 #include "common/base/status_macros.h"
 #include "google/protobuf/timestamp.pb.h"
+=======
+>>>>>>> a791ed18306ff3d2c3b36237daa466050e8aa99f
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/saved_state.pb.h"
 #include "server/core/job_state.h"
+<<<<<<< HEAD
 #include "server/core/saved_records.h"
+=======
+#include "server/core/timestamp.h"
+>>>>>>> a791ed18306ff3d2c3b36237daa466050e8aa99f
 
 namespace sangam {
 namespace {
 
 constexpr uint32_t kDefaultPage = 100;
 constexpr uint32_t kLargestPage = 1000;
-
-google::protobuf::Timestamp ToTimestamp(absl::Time time) {
-  const int64_t seconds = absl::ToUnixSeconds(time);
-  google::protobuf::Timestamp stamp;
-  stamp.set_seconds(seconds);
-  stamp.set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
-  return stamp;
-}
 
 // JobSpec has no maps, so equal specifications have equal bytes.
 bool SameSpec(const v1::JobSpec& a, const v1::JobSpec& b) {
