@@ -86,19 +86,12 @@ JobTable::Options TableOptions(const ControlPlane::Options& options) {
 }  // namespace
 
 ControlPlane::ControlPlane(Options options)
-<<<<<<< HEAD
     : options_(std::move(options)),
       members_(options_.membership),
       jobs_(TableOptions(options_)),
       traces_(options_.traces),
+      logs_(options_.logs),
       journal_(options_.keep_records) {}
-=======
-    : options_(options),
-      members_(options.membership),
-      jobs_(options.jobs),
-      traces_(options.traces),
-      logs_(options.logs) {}
->>>>>>> a791ed18306ff3d2c3b36237daa466050e8aa99f
 
 absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment now) {
   Advance(now);

@@ -69,14 +69,11 @@ class ControlPlane {
     // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
     double link_bytes_per_second = 1.25e9;
     TraceStore::Options traces;
-<<<<<<< HEAD
     // Whether what must outlive the process is collected (Changes.records).
     bool keep_records = false;
     // The server in this process, whose pages end with it; none when the name is empty.
     v1::DaemonIdentity own_server;
-=======
     LogStore::Options logs;
->>>>>>> a791ed18306ff3d2c3b36237daa466050e8aa99f
   };
 
   // The two clocks at one moment.

@@ -25,6 +25,7 @@
 #include "server/core/run_journal.h"
 #include "server/core/saved_records.h"
 #include "server/core/server_memory.h"
+#include "server/core/timestamp.h"
 #include "server/core/weight_holds.h"
 
 namespace sangam {
@@ -48,9 +49,7 @@ PastProgress PastOf(const v1::Job& job, absl::Time now) {
   if (job.evaluation_size() > 0) past.last_evaluation = job.evaluation().rbegin()->step();
   for (const v1::StateChange& change : job.history()) {
     if (change.state() != v1::RUNNING) continue;
-    const absl::Time begun = absl::FromUnixSeconds(change.time().seconds()) +
-                             absl::Nanoseconds(change.time().nanos());
-    past.trained_for = std::max(now - begun, absl::ZeroDuration());
+    past.trained_for = std::max(now - FromTimestamp(change.time()), absl::ZeroDuration());
   }
   return past;
 }

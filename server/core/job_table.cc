@@ -17,22 +17,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
-<<<<<<< HEAD
 #include "common/base/status_macros.h"
-#include "google/protobuf/timestamp.pb.h"
-=======
->>>>>>> a791ed18306ff3d2c3b36237daa466050e8aa99f
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/saved_state.pb.h"
 #include "server/core/job_state.h"
-<<<<<<< HEAD
 #include "server/core/saved_records.h"
-=======
 #include "server/core/timestamp.h"
->>>>>>> a791ed18306ff3d2c3b36237daa466050e8aa99f
 
 namespace sangam {
 namespace {
@@ -408,8 +401,7 @@ absl::Status JobTable::Restore(const SavedRecords& records, uint64_t last_id) {
       return absl::DataLossError(absl::StrCat("job ", id, ": found no record of its state"));
     }
     if (!HasEnded(record.job.state())) continue;
-    const google::protobuf::Timestamp& time = record.job.history().rbegin()->time();
-    ended.emplace_back(absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos()), id);
+    ended.emplace_back(FromTimestamp(record.job.history().rbegin()->time()), id);
   }
   std::sort(ended.begin(), ended.end());
   for (const auto& [time, id] : ended) ended_.push_back(id);

@@ -105,7 +105,10 @@ absl::Status Membership::Check(const v1::DaemonIdentity& daemon) const {
 absl::Status Membership::Renew(const v1::DaemonIdentity& daemon, absl::Duration now) {
   RETURN_IF_ERROR(Check(daemon));
   Daemon& known = daemons_.find(KeyOf(daemon))->second;
-  EndWait(&known);
+  if (known.awaited) {
+    EndWait(&known);
+    next_expiry_ = std::min(next_expiry_, now + options_.lease);
+  }
   known.last_sign = now;
   return absl::OkStatus();
 }
