@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/job_service.pb.h"
 #include "server/core/shortened.h"
@@ -41,7 +43,9 @@ LogStore::Lines LogStore::After(uint64_t id, uint64_t after, absl::string_view d
   const uint64_t dropped = line == lines.end() ? 0 : line->revision() - after - 1;
   for (; line != lines.end() && result.lines.size() < max; ++line) {
     result.revision = line->revision();
-    if (!daemon.empty() && line->daemon() != daemon) continue;
+    const bool asked = daemon.empty() || line->daemon() == daemon ||
+                       absl::EndsWith(line->daemon(), absl::StrCat(" ", daemon));
+    if (!asked) continue;
     result.lines.push_back(*line);
   }
   if (!result.lines.empty()) result.lines.front().set_dropped(dropped);

@@ -38,7 +38,8 @@ class LogStore {
   // Keeps a line; its revision is set here.
   void Add(uint64_t job, v1::LogLine line);
 
-  // At most `max` lines above revision `after`, of one daemon or of all when it is empty.
+  // At most `max` lines above revision `after`, of one daemon ("w-1" or "worker w-1") or of
+  // all when it is empty.
   Lines After(uint64_t job, uint64_t after, absl::string_view daemon, size_t max) const;
 
   void Forget(uint64_t job) { jobs_.erase(job); }
