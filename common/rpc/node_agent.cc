@@ -113,8 +113,8 @@ class GrpcNodeAgent final : public NodeAgent {
 
   mutable Mutex mutex_;
   CondVar changed_;
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;  // no more heartbeats
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // no more reports
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;      // no more heartbeats
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;      // no more reports
   bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;  // Report waits no more
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   bool reachable_ ABSL_GUARDED_BY(mutex_) = true;

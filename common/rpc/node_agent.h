@@ -65,8 +65,8 @@ class NodeAgent {
   // before it waits for the threads that report.
   virtual void EndWaits() = 0;
 
-  // OK while the agent works; why it cannot go on otherwise (another incarnation took the name). The
-  // daemon should end.
+  // OK while the agent works; why it cannot go on otherwise (another incarnation took the name).
+  // The daemon should end.
   virtual absl::Status stopped() const = 0;
 
   // Delivers waiting reports and says goodbye, at most for `deadline`, then stops the threads, for

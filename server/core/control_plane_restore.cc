@@ -37,9 +37,7 @@ constexpr int kRevisionBits = 40;
 constexpr char kOwnPagesLost[] =
     "the coordinator, which also held pages, was started again; resume from a checkpoint";
 
-RecordKey KeyOfDaemon(const DaemonKey& key) {
-  return {RecordKind::kDaemon, 0, 0, ToString(key)};
-}
+RecordKey KeyOfDaemon(const DaemonKey& key) { return {RecordKind::kDaemon, 0, 0, ToString(key)}; }
 
 // How far the job had come, from what is known of it.
 PastProgress PastOf(const v1::Job& job, absl::Time now) {
@@ -156,9 +154,9 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
                                 options_.starting_deadline + options_.membership.reattach};
   const ServerBytes bytes =
       TrainingBytes(held.assignment->plan(), held.assignment->spec().optimizer());
-  JobRun run = running ? JobRun(held.assignment, options, PastOf(*jobs_.Get(job), now.wall),
-                                now.steady)
-                       : JobRun(held.assignment, options, now.steady);
+  JobRun run = running
+                   ? JobRun(held.assignment, options, PastOf(*jobs_.Get(job), now.wall), now.steady)
+                   : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
   if (const std::string missing = MissingMember(held.assignment->plan()); !missing.empty()) {
     EndRun(job, {v1::FAILED, absl::StrCat(missing, " lost")}, now);

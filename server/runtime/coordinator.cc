@@ -132,18 +132,15 @@ auto Coordinator::Do(Change change) {
 absl::Status Coordinator::Restore(RecordStore* store) {
   ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
   writer_ = std::make_unique<RecordWriter>(store);
-  return Do([&records](ControlPlane* control, Moment now) {
-    return control->Restore(records, now);
-  });
+  return Do(
+      [&records](ControlPlane* control, Moment now) { return control->Restore(records, now); });
 }
 
 absl::Status Coordinator::AwaitWritten(uint64_t ticket) const {
   return writer_ == nullptr ? absl::OkStatus() : writer_->Await(ticket);
 }
 
-uint64_t Coordinator::NewestTicket() const {
-  return writer_ == nullptr ? 0 : writer_->added();
-}
+uint64_t Coordinator::NewestTicket() const { return writer_ == nullptr ? 0 : writer_->added(); }
 
 void Coordinator::StartJobs() {
   for (;;) {

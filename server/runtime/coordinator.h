@@ -72,8 +72,8 @@ class Coordinator {
   // `clock` must outlive the coordinator.
   Coordinator(const Options& options, const Clock* clock);
 
-  // Goes on where the coordinator ended that wrote the store, and writes every change to it from now
-  // on; it must outlive this object. Nobody is told of a change before it is written. While the
+  // Goes on where the coordinator ended that wrote the store, and writes every change to it from
+  // now on; it must outlive this object. Nobody is told of a change before it is written. While the
   // store cannot be written, calls that change something, and those that wait for news, end with
   // Unavailable. To be called before all else but SetServing. Without it nothing is written.
   // Errors: DataLoss     a record makes no sense; names it

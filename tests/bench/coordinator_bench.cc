@@ -68,8 +68,8 @@ void BM_Report(benchmark::State& state) {
     }
     ++step;
   }
-  state.counters["reports/s"] = benchmark::Counter(static_cast<double>(step * workers),
-                                                   benchmark::Counter::kIsRate);
+  state.counters["reports/s"] =
+      benchmark::Counter(static_cast<double>(step * workers), benchmark::Counter::kIsRate);
   state.SetLabel(on_disk ? "on disk" : "in memory");
 }
 BENCHMARK(BM_Report)->ArgsProduct({{0, 1}, {1, 4}})->UseRealTime();

@@ -1,5 +1,5 @@
-// The coordinator is killed and started again in the middle of a job: the job goes on, and ends with
-// the same bits and the same history as if nothing had happened.
+// The coordinator is killed and started again in the middle of a job: the job goes on, and ends
+// with the same bits and the same history as if nothing had happened.
 #include <signal.h>
 
 #include <cstdint>
@@ -106,10 +106,10 @@ class CoordinatorRestartTest : public ::testing::Test {
   std::string Undisturbed(const std::string& text) {
     const std::string file = absl::StrCat(folder_, "/undisturbed.textproto");
     WriteFile(file, text);
-    const Finished run = RunCommand({ClientBinary(), "run", file, "--workers=1", "--servers=1",
-                                     "--threads=1", absl::StrCat("--data_root=", data_),
-                                     absl::StrCat("--out=", folder_, "/out")},
-                                    kDeadline);
+    const Finished run =
+        RunCommand({ClientBinary(), "run", file, "--workers=1", "--servers=1", "--threads=1",
+                    absl::StrCat("--data_root=", data_), absl::StrCat("--out=", folder_, "/out")},
+                   kDeadline);
     EXPECT_EQ(run.exit_code, 0) << run.output;
     const auto weights = ReadFile(absl::StrCat(folder_, "/out/model.safetensors"));
     EXPECT_TRUE(weights.ok()) << weights.status();
@@ -223,10 +223,9 @@ TEST_F(CoordinatorRestartTest, ACoordinatorThatAlsoHeldPagesFailsTheJobAndSaysWh
 
 TEST_F(CoordinatorRestartTest, ASecondCoordinatorIsRefusedAndToldWhoHasTheFolder) {
   StartCluster("coordinator", 0, 0);
-  const Finished second =
-      RunCommand({ServerBinary(), "--listen=127.0.0.1:0", "--role=coordinator",
-                  absl::StrCat("--state_dir=", folder_, "/state")},
-                 kDeadline);
+  const Finished second = RunCommand({ServerBinary(), "--listen=127.0.0.1:0", "--role=coordinator",
+                                      absl::StrCat("--state_dir=", folder_, "/state")},
+                                     kDeadline);
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(second.output, HasSubstr("--state_dir"));
   EXPECT_THAT(second.output,

@@ -1,5 +1,5 @@
-// A control plane that is written down at any event of a job's life and taken up by another one goes
-// on as the first would have.
+// A control plane that is written down at any event of a job's life and taken up by another one
+// goes on as the first would have.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,12 +33,12 @@ using testing::Daemon;
 using testing::Evaluated;
 using testing::Failed;
 using testing::Finished;
+using ::testing::HasSubstr;
 using testing::LayoutOf;
 using testing::Ready;
 using testing::Registration;
 using testing::SmallJob;
 using testing::Step;
-using ::testing::HasSubstr;
 
 // A coordinator that can be killed, and its cluster, which lives on.
 class World {

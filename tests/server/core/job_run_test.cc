@@ -245,7 +245,8 @@ TEST(JobRunAheadTest, WhatIsTooFarAheadOfAnotherWorkerIsTakenLater) {
   v1::JobSpec spec = SmallJob("job", 2, 1);
   spec.set_epochs(20);
   JobRun run(Prepare(spec), {}, At(0));
-  for (const PlanMember member : {kWorker1, kWorker2, kServer}) run.OnReport(member, Ready(), At(1));
+  for (const PlanMember member : {kWorker1, kWorker2, kServer})
+    run.OnReport(member, Ready(), At(1));
   ASSERT_TRUE(run.running());
   const auto evaluated = [&run](PlanMember member, uint64_t step) {
     return run.OnReport(member, Evaluated(run.plan().worker(static_cast<int>(member.index)), step),
