@@ -160,6 +160,7 @@ absl::Status Serve(WorkerOptions options) {
   LogInfo("worker ready", "name=%s threads=%d address=%s gflops=%.1f", options.name,
           options.threads, LogValue(server->address()), flops_per_second / 1e9);
   while (status.ok() && !signal.WaitFor(absl::Milliseconds(500))) status = (*agent)->stopped();
+  (*agent)->EndWaits();
   runner->Stop();
   const std::string reason = status.ok() ? signal.name() : std::string(status.message());
   (*agent)->Leave(reason, kLeaveDeadline);

@@ -80,6 +80,7 @@ class GrpcNodeAgent final : public NodeAgent {
   void StartThreads();
 
   void Report(uint64_t job, uint64_t generation, v1::JobReport report) override;
+  void EndWaits() override;
   absl::Status stopped() const override;
   void Leave(const std::string& reason, absl::Duration deadline) override;
   std::string address() const override;
@@ -112,8 +113,9 @@ class GrpcNodeAgent final : public NodeAgent {
 
   mutable Mutex mutex_;
   CondVar changed_;
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;  // no more heartbeats
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // no more reports
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;      // no more heartbeats
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;      // no more reports
+  bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;  // Report waits no more
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   bool reachable_ ABSL_GUARDED_BY(mutex_) = true;
   std::string address_ ABSL_GUARDED_BY(mutex_);
@@ -286,7 +288,7 @@ void GrpcNodeAgent::ReportLoop() {
     }
     MutexLock lock(&mutex_);
     reports_.Remove(request.report_size());
-    if (reports_.empty()) changed_.SignalAll();
+    changed_.SignalAll();
   }
 }
 
@@ -328,18 +330,24 @@ void GrpcNodeAgent::DeliverLoop() {
 }
 
 void GrpcNodeAgent::Report(uint64_t job, uint64_t generation, v1::JobReport report) {
-  size_t waiting = 0;
-  {
-    MutexLock lock(&mutex_);
-    if (!stopped_.ok()) return;
-    if (reports_.Add(job, generation, std::move(report))) {
-      changed_.SignalAll();
-      return;
+  MutexLock lock(&mutex_);
+  bool waits = false;
+  while (stopped_.ok() && !reports_.Add(job, generation, report)) {
+    if (leaving_ || waits_ended_) return;
+    if (!waits) {
+      LogWarning("too many reports wait for the coordinator, standing still",
+                 "coordinator=%s waiting=%d job=%d", options_.coordinator, reports_.size(), job);
+      waits = true;
     }
-    waiting = reports_.size();
+    changed_.WaitFor(&mutex_, absl::Seconds(10));
   }
-  StopWith(absl::ResourceExhaustedError(
-      absl::StrCat(waiting, " reports wait for the coordinator at ", options_.coordinator)));
+  changed_.SignalAll();
+}
+
+void GrpcNodeAgent::EndWaits() {
+  MutexLock lock(&mutex_);
+  waits_ended_ = true;
+  changed_.SignalAll();
 }
 
 absl::Status GrpcNodeAgent::stopped() const {

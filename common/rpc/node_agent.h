@@ -33,7 +33,8 @@ class NodeAgent {
     std::function<bool()> cancelled;
     // Of each call, besides the time that it waits for news.
     absl::Duration call_deadline = absl::Seconds(5);
-    // Reports that may wait; more is a failure of the daemon (see stopped()).
+    // Reports that may wait for the coordinator; then Report waits too, so that the daemon stands
+    // still until the coordinator is back.
     size_t max_reports = 65536;
     // Lines for the coordinator, sent several at a time when no report waits. May be nullptr; must
     // outlive the agent.
@@ -55,12 +56,17 @@ class NodeAgent {
                                                           OnAssignments on_assignments);
   virtual ~NodeAgent() = default;
 
-  // Queues a report; returns at once. Several reports of one job travel in one call. A report may
-  // be delivered twice, never out of order.
+  // Queues a report; returns at once unless Options.max_reports wait, then when there is room.
+  // Several reports of one job travel in one call. A report may be delivered twice, never out of
+  // order.
   virtual void Report(uint64_t job, uint64_t generation, v1::JobReport report) = 0;
 
-  // OK while the agent works; why it cannot go on otherwise (another incarnation took the name, too
-  // many reports waited). The daemon should end.
+  // From now on Report waits no more; what there is no room for is dropped. For a daemon that ends:
+  // before it waits for the threads that report.
+  virtual void EndWaits() = 0;
+
+  // OK while the agent works; why it cannot go on otherwise (another incarnation took the name).
+  // The daemon should end.
   virtual absl::Status stopped() const = 0;
 
   // Delivers waiting reports and says goodbye, at most for `deadline`, then stops the threads, for

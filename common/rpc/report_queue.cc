@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "proto/cluster_service.pb.h"
 
@@ -12,11 +11,16 @@ namespace {
 constexpr int kMaxReportsInCall = 1024;
 constexpr size_t kMaxBytesInCall = size_t{256} * 1024;
 
+bool MayBeLost(const v1::JobReport& report) {
+  return report.has_trace() || report.has_block_times() || report.has_log();
+}
+
 }  // namespace
 
-bool ReportQueue::Add(uint64_t job, uint64_t generation, v1::JobReport report) {
+bool ReportQueue::Add(uint64_t job, uint64_t generation, const v1::JobReport& report) {
+  if (waiting_.size() >= max_reports_ / 2 && MayBeLost(report)) return true;
   if (waiting_.size() >= max_reports_) return false;
-  waiting_.push_back({job, generation, std::move(report)});
+  waiting_.push_back({job, generation, report});
   return true;
 }
 

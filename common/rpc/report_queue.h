@@ -14,8 +14,9 @@ class ReportQueue {
  public:
   explicit ReportQueue(size_t max_reports) : max_reports_(max_reports) {}
 
-  // False: too many wait; the report is dropped.
-  bool Add(uint64_t job, uint64_t generation, v1::JobReport report);
+  // False: too many wait, the report is not taken. Reports that nothing depends on (traces, times,
+  // lines of the log) are dropped as soon as half of the room is taken.
+  bool Add(uint64_t job, uint64_t generation, const v1::JobReport& report);
 
   // The oldest reports of one job and generation, as many as travel in one call (1024, and 256 KiB
   // unless a single one is larger). They stay in the queue.

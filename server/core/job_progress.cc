@@ -74,15 +74,30 @@ absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
   ASSIGN_OR_RETURN(const DataFacts facts, AgreeOnFacts(Facts(), spec_, plan_.layout()));
   ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts));
   ASSIGN_OR_RETURN(learning_rate_, LearningRate::Create(spec_.optimizer(), length_.steps_total));
+  MakeMerges({});
+  began_ = now;
+  return length_;
+}
+
+void JobProgress::GoOn(const JobLength& length, const PastProgress& past, absl::Duration now) {
+  length_ = length;
+  MakeMerges(past);
+  samples_ = past.samples;
+  began_ = now - past.trained_for;
+  // It was created from the same numbers when the run began.
+  if (auto rate = LearningRate::Create(spec_.optimizer(), length_.steps_total); rate.ok()) {
+    learning_rate_ = *std::move(rate);
+  }
+}
+
+void JobProgress::MakeMerges(const PastProgress& past) {
   const BatchCut cut{spec_.batch().size(), plan_.micro_batches(), plan_.shares(),
                      length_.train_samples};
   const uint64_t terms = plan_.layout().terms_per_sample();
-  losses_.emplace(cut, terms, length_.steps_total);
+  losses_.emplace(cut, terms, length_.steps_total, past.steps_done);
   evaluations_.emplace(
       EvaluationMerge::TestSet{length_.test_samples, cut.MaxMicroBatchSize(), terms},
-      length_.steps_total);
-  began_ = now;
-  return length_;
+      length_.steps_total, past.last_evaluation);
 }
 
 absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker,
@@ -102,7 +117,7 @@ absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker
     // At least a microsecond, so that a clock that has not moved gives no infinite speed.
     const double seconds = absl::ToDoubleSeconds(std::max(now - began_, absl::Microseconds(1)));
     metrics.set_samples_per_second(static_cast<double>(samples_) / seconds);
-    metrics.set_learning_rate(learning_rate_->At(step.step));
+    if (learning_rate_.has_value()) metrics.set_learning_rate(learning_rate_->At(step.step));
     result.push_back(std::move(metrics));
   }
   return result;

@@ -35,6 +35,8 @@ LogStore::Lines LogStore::After(uint64_t id, uint64_t after, absl::string_view d
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return result;
   const std::deque<v1::LogLine>& lines = found->second.lines;
+  // Seen of an earlier coordinator, whose lines are gone: these are all new.
+  if (after > found->second.last_revision) after = 0;
   auto line = std::upper_bound(
       lines.begin(), lines.end(), after,
       [](uint64_t revision, const v1::LogLine& kept) { return revision < kept.revision(); });

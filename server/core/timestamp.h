@@ -17,6 +17,10 @@ inline google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   return stamp;
 }
 
+inline absl::Time FromTimestamp(const google::protobuf::Timestamp& stamp) {
+  return absl::FromUnixSeconds(stamp.seconds()) + absl::Nanoseconds(stamp.nanos());
+}
+
 }  // namespace sangam
 
 #endif  // SANGAM_SERVER_CORE_TIMESTAMP_H_

@@ -104,9 +104,12 @@ absl::StatusOr<std::shared_ptr<const ServedJob>> ServedData::Find(uint64_t job) 
   }
   const Entry& entry = found->second;
   if (entry.open != nullptr) return entry.open;
+  if (entry.failure.ok()) {
+    // A worker that trains asks at once when the coordinator was started again.
+    return absl::UnavailableError(absl::StrCat("job ", job, ": its data is not open yet"));
+  }
   return absl::NotFoundError(
-      absl::StrCat("job ", job, ": its data is not open",
-                   entry.failure.ok() ? " yet" : absl::StrCat(": ", entry.failure.ToString())));
+      absl::StrCat("job ", job, ": its data is not open: ", entry.failure.ToString()));
 }
 
 std::shared_ptr<const v1::Assignment> ServedData::NextToOpen() const {

@@ -1,5 +1,9 @@
 #include "tests/e2e/cluster.h"
 
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -61,10 +65,24 @@ void Cluster::Start(const std::string& name, std::vector<std::string> argv, std:
 }
 
 void Cluster::StartCoordinator(const std::string& role, const std::vector<std::string>& flags) {
-  std::vector<std::string> argv = {ServerBinary(), "--listen=127.0.0.1:0",
-                                   absl::StrCat("--role=", role),
-                                   absl::StrCat("--lease=", options_.lease), "--name=coordinator"};
-  argv.insert(argv.end(), flags.begin(), flags.end());
+  coordinator_argv_ = {ServerBinary(), absl::StrCat("--role=", role),
+                       absl::StrCat("--lease=", options_.lease), "--name=coordinator"};
+  coordinator_argv_.insert(coordinator_argv_.end(), flags.begin(), flags.end());
+  std::vector<std::string> argv = coordinator_argv_;
+  argv.push_back("--listen=127.0.0.1:0");
+  Start("coordinator", argv, &address_);
+}
+
+void Cluster::RestartCoordinator(absl::Duration away) {
+  daemon("coordinator").Signal(SIGKILL);
+  const auto end = daemon("coordinator").Wait(absl::Seconds(20));
+  ASSERT_TRUE(end.ok()) << end.status();
+  daemons_.erase(std::find_if(daemons_.begin(), daemons_.end(),
+                              [](const auto& entry) { return entry.first == "coordinator"; }));
+  std::remove(absl::StrCat(options_.folder, "/coordinator.ready").c_str());
+  absl::SleepFor(away);
+  std::vector<std::string> argv = coordinator_argv_;
+  argv.push_back(absl::StrCat("--listen=", address_));
   Start("coordinator", argv, &address_);
 }
 

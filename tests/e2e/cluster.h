@@ -50,6 +50,9 @@ class Cluster {
 
   // Starts the coordinator; with `role` "all" it is a server too.
   void StartCoordinator(const std::string& role, const std::vector<std::string>& flags = {});
+  // Kills the coordinator (SIGKILL), and after `away` starts it again at the same address and with
+  // the same flags.
+  void RestartCoordinator(absl::Duration away);
   // More daemons, which know the coordinator.
   void StartServer(const std::string& name);
   void StartWorker(const std::string& name, const std::vector<std::string>& flags = {});
@@ -72,6 +75,7 @@ class Cluster {
 
   Options options_;
   std::string address_;
+  std::vector<std::string> coordinator_argv_;  // but for the address
   int submitted_ = 0;
   std::vector<std::pair<std::string, std::unique_ptr<Subprocess>>> daemons_;
 };

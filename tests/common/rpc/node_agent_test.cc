@@ -3,10 +3,13 @@
 #include <grpcpp/support/status.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -251,16 +254,41 @@ TEST(NodeAgentTest, StopsWhenAnotherProcessHasTheName) {
   EXPECT_EQ(cluster.heard(), (Heard{"register w-1/5"}));
 }
 
-TEST(NodeAgentTest, StopsWhenTooManyReportsWait) {
-  FakeCluster cluster;
-  cluster.FailReport(std::vector<StatusCode>(1000, StatusCode::UNAVAILABLE));
-  NodeAgent::Options options = AgentOptions(cluster.address());
+TEST(NodeAgentTest, WaitsWhenTooManyReportsWait) {
+  auto cluster = std::make_unique<FakeCluster>();
+  const std::string address = cluster->address();
+  NodeAgent::Options options = AgentOptions(address);
   options.max_reports = 10;
   const auto agent = Started(options, [](const auto&) {});
+  cluster.reset();
   for (uint64_t step = 0; step < 10; ++step) agent->Report(7, 1, Step(step));
+  std::atomic<bool> reported{false};
+  std::thread reporter([&agent, &reported] {
+    for (uint64_t step = 10; step < 30; ++step) agent->Report(7, 1, Step(step));
+    reported = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(reported);
   EXPECT_TRUE(agent->stopped().ok());
-  agent->Report(7, 1, Step(10));
-  EXPECT_EQ(agent->stopped().code(), absl::StatusCode::kResourceExhausted);
+  // Nothing is lost when the coordinator is back.
+  cluster = std::make_unique<FakeCluster>(address);
+  EXPECT_TRUE(cluster->WaitUntilHeard("report 7/1 step 29"));
+  reporter.join();
+  EXPECT_TRUE(agent->stopped().ok());
+}
+
+TEST(NodeAgentTest, EndWaitsLetsGoOfWhoWaits) {
+  auto cluster = std::make_unique<FakeCluster>();
+  NodeAgent::Options options = AgentOptions(cluster->address());
+  options.max_reports = 10;
+  const auto agent = Started(options, [](const auto&) {});
+  cluster.reset();
+  std::thread reporter([&agent] {
+    for (uint64_t step = 0; step < 30; ++step) agent->Report(7, 1, Step(step));
+  });
+  agent->EndWaits();
+  reporter.join();
+  agent->Leave("SIGTERM", absl::Milliseconds(100));
 }
 
 TEST(NodeAgentTest, GoesOnWhenTheCoordinatorIsStartedAgain) {

@@ -76,5 +76,17 @@ TEST(ReportQueueTest, IsBounded) {
   EXPECT_TRUE(queue.Add(7, 1, Report(2)));
 }
 
+TEST(ReportQueueTest, WhatMayBeLostGivesWayWhenHalfOfTheRoomIsTaken) {
+  v1::JobReport trace;
+  trace.mutable_trace()->set_step(1);
+  ReportQueue queue(4);
+  EXPECT_TRUE(queue.Add(7, 1, trace));
+  EXPECT_TRUE(queue.Add(7, 1, Report(0)));
+  EXPECT_TRUE(queue.Add(7, 1, trace));
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_TRUE(queue.Add(7, 1, Report(1)));
+  EXPECT_EQ(queue.size(), 3u);
+}
+
 }  // namespace
 }  // namespace sangam

@@ -65,5 +65,20 @@ TEST(EventLogTest, ShrinkingKeepsTheNewest) {
   EXPECT_EQ(Revisions(log.After(0, 100)), (std::vector<uint64_t>{5, 6}));
 }
 
+TEST(EventLogTest, GoesOnFromRestoredEvents) {
+  EventLog log(3);
+  v1::JobEvent event;
+  for (const uint64_t revision : {2, 5, 6, 7, 8}) {
+    event.set_revision(revision);
+    log.Restore(event);
+  }
+  // 3 and 4 are missing, so 2 is of no use; and at most 3 are kept.
+  EXPECT_EQ(log.first_revision(), 6u);
+  EXPECT_EQ(log.last_revision(), 8u);
+  log.Append({});
+  EXPECT_EQ(log.newest().revision(), 9u);
+  EXPECT_EQ(log.first_revision(), 7u);
+}
+
 }  // namespace
 }  // namespace sangam

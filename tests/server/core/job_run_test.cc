@@ -310,5 +310,49 @@ TEST_F(JobRunTest, ADaemonThatLeavesIsNamed) {
   EXPECT_EQ(FailureOf(run_.OnGone(kWorker1, "left", "")), "worker w-1 left");
 }
 
+// Reports that waited while the coordinator was away come one worker after another.
+TEST(JobRunAheadTest, WhatIsTooFarAheadOfAnotherWorkerIsTakenLater) {
+  v1::JobSpec spec = SmallJob("job", 2, 1);
+  spec.set_epochs(20);
+  JobRun run(Prepare(spec), {}, At(0));
+  for (const PlanMember member : {kWorker1, kWorker2, kServer})
+    run.OnReport(member, Ready(), At(1));
+  ASSERT_TRUE(run.running());
+  const auto evaluated = [&run](PlanMember member, uint64_t step) {
+    return run.OnReport(member, Evaluated(run.plan().worker(static_cast<int>(member.index)), step),
+                        At(2));
+  };
+  for (uint64_t step = 1; step <= 16; ++step) ASSERT_TRUE(evaluated(kWorker1, step).later.ok());
+  const JobRun::Effects refused = evaluated(kWorker1, 17);
+  EXPECT_EQ(refused.later.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(refused.outcome.has_value());
+  EXPECT_EQ(evaluated(kWorker2, 1).evaluations.size(), 1u);
+  EXPECT_TRUE(evaluated(kWorker1, 17).later.ok());
+}
+
+TEST(JobRunRestoreTest, ARunThatIsTakenUpGoesOnWhereItWas) {
+  auto assignment = std::make_shared<v1::Assignment>(*Prepare(SmallJob("job", 2, 1)));
+  assignment->set_phase(v1::Assignment::RUN);
+  assignment->set_steps_total(testing::kStepsTotal);
+  assignment->set_steps_per_epoch(testing::kStepsPerEpoch);
+  assignment->set_train_samples(testing::kTrainSamples);
+  assignment->set_test_samples(5);
+  PastProgress past;
+  past.steps_done = 4;
+  past.samples = 28;
+  past.trained_for = absl::Seconds(3);
+  JobRun run(assignment, {}, past, At(0));
+  ASSERT_TRUE(run.running());
+  EXPECT_EQ(run.steps_done(), 4u);
+  const auto worker = [&run](int index) { return run.plan().worker(index); };
+  EXPECT_TRUE(run.OnReport(kWorker1, Step(worker(0), 3), At(1)).steps.empty());
+  EXPECT_TRUE(run.OnReport(kWorker1, Step(worker(0), 4), At(1)).steps.empty());
+  const auto effects = run.OnReport(kWorker2, Step(worker(1), 4), At(1));
+  ASSERT_EQ(effects.steps.size(), 1u);
+  EXPECT_EQ(effects.steps[0].step(), 4u);
+  EXPECT_EQ(effects.steps[0].epoch(), 1u);
+  EXPECT_DOUBLE_EQ(effects.steps[0].samples_per_second(), (28 + 8) / 4.0);
+}
+
 }  // namespace
 }  // namespace sangam

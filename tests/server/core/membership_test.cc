@@ -135,5 +135,50 @@ TEST(MembershipTest, LostDaemonsAreForgottenByNumberAndByAge) {
   EXPECT_EQ(members.daemons().size(), 1u);
 }
 
+TEST(MembershipTest, ARestoredDaemonHasLongerUntilItsFirstSignOfLifeAndThenALease) {
+  Membership members({});
+  members.Restore(Request(Identity("w1", 1)), true, false, At(0));
+  members.Restore(Request(Identity("w2", 1)), true, false, At(0));
+  members.Restore(Request(Identity("w3", 1)), false, true, At(0));
+  EXPECT_EQ(members.num_awaited(), 2u);
+  EXPECT_TRUE(members.Check(Identity("w1", 1)).ok());
+  EXPECT_FALSE(members.Check(Identity("w3", 1)).ok());
+  EXPECT_TRUE(members.Renew(Identity("w1", 1), At(1)).ok());
+  EXPECT_EQ(members.num_awaited(), 1u);
+  EXPECT_TRUE(members.ExpireLeases(At(5.9)).empty());
+  auto gone = members.ExpireLeases(At(6));
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(ToString(gone[0].key), "worker w1");
+  EXPECT_TRUE(members.ExpireLeases(At(10.9)).empty());
+  gone = members.ExpireLeases(At(11));
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].why, "no sign of life for 11.0 s since the coordinator was started again");
+  EXPECT_EQ(members.num_awaited(), 0u);
+}
+
+TEST(MembershipTest, ANewProcessTakesTheNameOfARestoredOneThatIsLost) {
+  Membership members({});
+  members.Restore(Request(Identity("w1", 1)), true, false, At(0));
+  EXPECT_EQ(members.Register(Request(Identity("w1", 2)), At(1)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(members.Register(Request(Identity("w1", 1)), At(2)).value(), Registration::kRenewed);
+  EXPECT_EQ(members.num_awaited(), 0u);
+  EXPECT_EQ(members.ExpireLeases(At(7)).size(), 1u);
+  EXPECT_EQ(members.Register(Request(Identity("w1", 2)), At(8)).value(), Registration::kNew);
+}
+
+TEST(MembershipTest, SaysWhomItHasForgotten) {
+  Membership::Options options;
+  options.remember = absl::Seconds(20);
+  Membership members(options);
+  ASSERT_TRUE(members.Register(Request(Identity("w1", 1)), At(0)).ok());
+  EXPECT_EQ(members.ExpireLeases(At(5)).size(), 1u);
+  EXPECT_TRUE(members.TakeForgotten().empty());
+  ASSERT_TRUE(members.Register(Request(Identity("w2", 1)), At(30)).ok());
+  const auto forgotten = members.TakeForgotten();
+  ASSERT_EQ(forgotten.size(), 1u);
+  EXPECT_EQ(ToString(forgotten[0]), "worker w1");
+}
+
 }  // namespace
 }  // namespace sangam

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
@@ -19,6 +20,8 @@
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
+#include "server/core/saved_records.h"
+#include "server/runtime/job_store.h"
 #include "server/runtime/ticker.h"
 #include "tests/server/core/control_fixtures.h"
 #include "tests/testing/fake_clock.h"
@@ -88,6 +91,87 @@ class CoordinatorTest : public ::testing::Test {
   const v1::DaemonIdentity worker_ = Daemon(v1::WORKER, "w-1");
   const v1::DaemonIdentity server_ = Daemon(v1::SERVER, "s-1");
 };
+
+// Records in memory, as long as there is room.
+class FakeStore : public RecordStore {
+ public:
+  absl::StatusOr<SavedRecords> Load() override { return records_; }
+  absl::Status Write(const RecordChanges& changes) override {
+    if (full) return absl::ResourceExhaustedError("no room");
+    for (const auto& [key, value] : changes) {
+      if (value.has_value()) {
+        records_[key] = *value;
+      } else {
+        records_.erase(key);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::atomic<bool> full{false};
+
+ private:
+  SavedRecords records_;
+};
+
+class StoredCoordinatorTest : public CoordinatorTest {
+ protected:
+  StoredCoordinatorTest() : CoordinatorTest(Options()) {
+    EXPECT_TRUE(coordinator_.Restore(&store_).ok());
+  }
+  static Coordinator::Options Options() {
+    Coordinator::Options options;
+    options.keep_records = true;
+    return options;
+  }
+
+  FakeStore store_;
+};
+
+TEST_F(StoredCoordinatorTest, AnotherOneGoesOnWhereItEnded) {
+  Register(worker_);
+  const uint64_t revision = Register(server_);
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.set_request_id("r");
+  ASSERT_TRUE(coordinator_.Submit(request).ok());
+  // As after kill -9: nobody has said goodbye.
+  Coordinator next(Options(), &clock_);
+  ASSERT_TRUE(next.Restore(&store_).ok());
+  const auto job = next.Get("job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state(), v1::STARTING);
+  // The daemons need not register, and learn what they hold whatever revision they know.
+  const auto answer = next.Heartbeat(HeartbeatOf(worker_, revision + 1, 0));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_FALSE(answer->unchanged());
+  ASSERT_EQ(answer->assignment_size(), 1);
+  EXPECT_EQ(answer->assignment(0).plan().job(), 1u);
+  const auto again = next.Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), 1u);
+  const auto events = next.WaitForEvents(1, 0, 100, absl::ZeroDuration());
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_GE(events->events.size(), 2u);
+}
+
+TEST_F(StoredCoordinatorTest, WhatCannotBeWrittenIsNotAnswered) {
+  Register(worker_);
+  Register(server_);
+  store_.full = true;
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.set_request_id("r");
+  const auto refused = coordinator_.Submit(request);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(refused.status().message().find("no room"), absl::string_view::npos);
+  // A daemon is not told of it either, but it does not count as lost.
+  EXPECT_EQ(coordinator_.Heartbeat(HeartbeatOf(worker_, 0, 0)).status().code(),
+            absl::StatusCode::kUnavailable);
+  store_.full = false;
+  const auto taken = coordinator_.Submit(request);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->id(), 1u);
+  EXPECT_TRUE(coordinator_.Heartbeat(HeartbeatOf(worker_, 0, 0)).ok());
+}
 
 TEST_F(CoordinatorTest, RegistrationTellsTheLeaseAndTheAddress) {
   const auto response = coordinator_.Register(Registration(server_));

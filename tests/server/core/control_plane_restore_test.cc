@@ -1,0 +1,403 @@
+// A control plane that is written down at any event of a job's life and taken up by another one
+// goes on as the first would have.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/plan/forecast.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/forecast.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/assignment_board.h"
+#include "server/core/control_plane.h"
+#include "server/core/job_table.h"
+#include "server/core/saved_records.h"
+#include "tests/server/core/control_fixtures.h"
+
+namespace sangam {
+namespace {
+
+using testing::Daemon;
+using testing::Evaluated;
+using testing::Failed;
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::LayoutOf;
+using testing::Ready;
+using testing::Registration;
+using testing::SmallJob;
+using testing::Step;
+
+// A coordinator that can be killed, and its cluster, which lives on.
+class World {
+ public:
+  explicit World(ControlPlane::Options options = {}) : options_(std::move(options)) {
+    options_.keep_records = true;
+    Begin();
+  }
+
+  ControlPlane::Moment Now() const {
+    return {absl::Seconds(10) + elapsed_, absl::FromUnixSeconds(1'000'000) + elapsed_};
+  }
+
+  // The process is killed and started again; nothing but the records is left.
+  void Restart() {
+    Save();
+    Begin();
+    for (const auto& [name, daemon] : alive_) {
+      EXPECT_TRUE(control_->Renew(daemon, Now()).ok()) << name;
+    }
+    Settle();
+  }
+
+  // What the coordinator does between two calls.
+  void Settle() {
+    while (const auto job = control_->TakeToPlan()) {
+      const v1::PlanReport report =
+          MakeForecasts(job->spec, job->layout, job->view.facts, job->view.measured);
+      control_->OnPlanned(job, report, Now());
+    }
+    Save();
+  }
+
+  void Pass(absl::Duration time, bool heartbeats = true) {
+    for (absl::Duration passed; passed < time; passed += absl::Milliseconds(500)) {
+      elapsed_ += absl::Milliseconds(500);
+      if (heartbeats) {
+        for (const auto& [name, daemon] : alive_) control_->Renew(daemon, Now()).IgnoreError();
+      }
+      control_->Advance(Now());
+      Settle();
+    }
+  }
+
+  void Join(const std::string& name) {
+    const v1::DaemonIdentity daemon = Daemon(name[0] == 's' ? v1::SERVER : v1::WORKER, name, 1);
+    ASSERT_TRUE(control_->Register(Registration(daemon), Now()).ok());
+    alive_[name] = daemon;
+    Settle();
+  }
+  void Kill(const std::string& name) { alive_.erase(name); }
+
+  absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec, const std::string& request_id = "") {
+    auto job = control_->Submit({spec, LayoutOf(spec), request_id}, Now());
+    Settle();
+    return job;
+  }
+
+  absl::Status Report(const std::string& name, uint64_t job, const v1::JobReport& report) {
+    v1::ReportRequest request;
+    *request.mutable_daemon() = alive_.at(name);
+    request.set_job(job);
+    request.set_generation(1);
+    *request.add_report() = report;
+    const absl::Status status = control_->Report(request, Now());
+    Settle();
+    return status;
+  }
+
+  AssignmentBoard::Entry Board(const std::string& name) {
+    const auto entry = control_->AssignmentsOf(alive_.at(name));
+    EXPECT_TRUE(entry.ok()) << entry.status();
+    return entry.ok() ? *entry : AssignmentBoard::Entry();
+  }
+  // Everything that the daemons hold, as text.
+  std::string Boards() {
+    std::string text;
+    for (const auto& [name, daemon] : alive_) {
+      for (const auto& [job, assignment] : Board(name).assignments) {
+        absl::StrAppend(&text, name, " ", job, " ", assignment->SerializeAsString(), "\n");
+      }
+    }
+    return text;
+  }
+  // Everything that is known of the jobs, as text.
+  std::string Jobs() {
+    std::string text;
+    for (const uint64_t id : control_->jobs().Ids()) {
+      absl::StrAppend(&text, control_->jobs().Get(id)->DebugString());
+      const auto found = control_->jobs().EventsAfter(id, 0, 1000);
+      for (const v1::JobEvent& event : found->events) {
+        absl::StrAppend(&text, event.DebugString());
+      }
+    }
+    return text;
+  }
+  const v1::Job& Job(uint64_t id) { return *control_->jobs().Get(id); }
+  std::string StateOf(uint64_t id) {
+    return absl::StrCat(v1::JobState_Name(Job(id).state()), ": ", Job(id).reason());
+  }
+
+  ControlPlane& control() { return *control_; }
+  const SavedRecords& records() const { return records_; }
+  SavedRecords* mutable_records() { return &records_; }
+  void Begin() {
+    control_ = std::make_unique<ControlPlane>(options_);
+    const absl::Status status = control_->Restore(records_, Now());
+    ASSERT_TRUE(status.ok()) << status;
+    Save();
+  }
+
+ private:
+  void Save() {
+    for (auto& [key, value] : control_->TakeChanges().records) {
+      if (value.has_value()) {
+        records_[key] = *value;
+      } else {
+        records_.erase(key);
+      }
+    }
+  }
+
+  ControlPlane::Options options_;
+  std::unique_ptr<ControlPlane> control_;
+  SavedRecords records_;
+  std::map<std::string, v1::DaemonIdentity> alive_;
+  absl::Duration elapsed_;
+};
+
+using Event = std::function<void(World*)>;
+
+Event Reported(const std::string& name, const v1::JobReport& report) {
+  return [name, report](World* world) {
+    const absl::Status status = world->Report(name, 1, report);
+    EXPECT_TRUE(status.ok()) << status;
+  };
+}
+
+v1::WorkerPlan WorkerOf(const std::string& name) {
+  const v1::Plan plan = testing::PlanOf(SmallJob("job", 2, 1));
+  return plan.worker(name == "w-1" ? 0 : 1);
+}
+
+// The life of a job on two workers and a server, with a second one that waits for it. The first
+// worker runs ahead.
+std::vector<Event> Life() {
+  std::vector<Event> events;
+  for (const std::string name : {"w-1", "s-1", "w-2"}) {
+    events.push_back([name](World* world) { world->Join(name); });
+  }
+  for (const std::string name : {"job", "next"}) {
+    events.push_back([name](World* world) {
+      EXPECT_TRUE(world->Submit(SmallJob(name, 2, 1), absl::StrCat("request-", name)).ok());
+    });
+  }
+  for (const std::string name : {"w-1", "s-1", "w-2"}) events.push_back(Reported(name, Ready()));
+  for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
+    events.push_back(Reported("w-1", Step(WorkerOf("w-1"), step)));
+    if (step >= 2) events.push_back(Reported("w-2", Step(WorkerOf("w-2"), step - 2)));
+    events.push_back([](World* world) { world->Pass(absl::Milliseconds(500)); });
+  }
+  events.push_back(Reported("w-1", Evaluated(WorkerOf("w-1"), testing::kStepsTotal)));
+  events.push_back(Reported("w-1", Finished()));
+  for (const uint64_t step : {testing::kStepsTotal - 2, testing::kStepsTotal - 1}) {
+    events.push_back(Reported("w-2", Step(WorkerOf("w-2"), step)));
+  }
+  events.push_back(Reported("w-2", Evaluated(WorkerOf("w-2"), testing::kStepsTotal)));
+  events.push_back(Reported("w-2", Finished()));
+  return events;
+}
+
+TEST(ControlPlaneRestoreTest, ARestartAtAnyEventChangesNothing) {
+  const std::vector<Event> life = Life();
+  World undisturbed;
+  for (const Event& event : life) event(&undisturbed);
+  ASSERT_EQ(undisturbed.StateOf(1), "SUCCEEDED: all steps done");
+  ASSERT_EQ(undisturbed.Job(2).state(), v1::STARTING);
+  for (size_t restart = 0; restart <= life.size(); ++restart) {
+    World world;
+    for (size_t i = 0; i <= life.size(); ++i) {
+      if (i == restart) {
+        const std::string jobs = world.Jobs();
+        const std::string boards = world.Boards();
+        world.Restart();
+        EXPECT_EQ(world.Jobs(), jobs) << "restart before event " << restart;
+        EXPECT_EQ(world.Boards(), boards) << "restart before event " << restart;
+      }
+      if (i < life.size()) life[i](&world);
+    }
+    EXPECT_EQ(world.Jobs(), undisturbed.Jobs()) << "restart before event " << restart;
+    EXPECT_EQ(world.Boards(), undisturbed.Boards()) << "restart before event " << restart;
+  }
+}
+
+TEST(ControlPlaneRestoreTest, ARestartBeforeEveryEventChangesNothing) {
+  World undisturbed;
+  World world;
+  for (const Event& event : Life()) {
+    event(&undisturbed);
+    world.Restart();
+    event(&world);
+  }
+  EXPECT_EQ(world.Jobs(), undisturbed.Jobs());
+  EXPECT_EQ(world.Boards(), undisturbed.Boards());
+}
+
+// What was said before a restart and is said again does no harm either.
+TEST(ControlPlaneRestoreTest, ReportsThatComeAgainAfterARestartChangeNothing) {
+  World undisturbed;
+  World world;
+  for (const Event& event : Life()) {
+    event(&undisturbed);
+    event(&world);
+    if (world.control().jobs().Get(1) == nullptr || world.Job(1).state() != v1::RUNNING) continue;
+    world.Restart();
+    for (uint64_t step = 0; step < world.Job(1).progress().steps_done(); ++step) {
+      EXPECT_TRUE(world.Report("w-1", 1, Step(WorkerOf("w-1"), step)).ok());
+    }
+  }
+  EXPECT_EQ(world.Jobs(), undisturbed.Jobs());
+}
+
+TEST(ControlPlaneRestoreTest, RevisionsOfTheBoardAreNewOnes) {
+  World world;
+  world.Join("w-1");
+  const uint64_t before = world.Board("w-1").revision;
+  world.Restart();
+  EXPECT_GT(world.Board("w-1").revision, before);
+}
+
+TEST(ControlPlaneRestoreTest, TheSameRequestIsTheSameJob) {
+  World world;
+  const v1::JobSpec spec = SmallJob("job", 2, 1);
+  ASSERT_EQ(world.Submit(spec, "r")->id(), 1u);
+  world.Restart();
+  EXPECT_EQ(world.Submit(spec, "r")->id(), 1u);
+  EXPECT_EQ(world.Submit(spec, "other")->id(), 2u);
+  EXPECT_EQ(world.Submit(SmallJob("another", 2, 1), "r").status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(ControlPlaneRestoreTest, NumbersAreNotUsedAgainWhenTheJobIsDeleted) {
+  World world;
+  ASSERT_EQ(world.Submit(SmallJob("job", 2, 1))->id(), 1u);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("1");
+  ASSERT_TRUE(world.control().Cancel(cancel, world.Now()).ok());
+  v1::DeleteJobRequest request;
+  request.set_job("1");
+  ASSERT_TRUE(world.control().Delete(request, world.Now()).ok());
+  world.Restart();
+  EXPECT_TRUE(world.control().jobs().Ids().empty());
+  for (const auto& [key, value] : world.records()) EXPECT_EQ(key.job, 0u) << ToString(key);
+  EXPECT_EQ(world.Submit(SmallJob("job", 2, 1))->id(), 2u);
+}
+
+class RunningWorld : public World {
+ public:
+  explicit RunningWorld(ControlPlane::Options options = {}) : World(std::move(options)) {
+    const std::vector<Event> life = Life();
+    for (size_t i = 0; i < 10; ++i) life[i](this);
+    EXPECT_EQ(Job(1).state(), v1::RUNNING);
+  }
+};
+
+TEST(ControlPlaneRestoreTest, ADaemonThatDoesNotComeBackIsLostAfterTheGraceAndNotBefore) {
+  RunningWorld world;
+  world.Kill("w-2");
+  world.Restart();
+  EXPECT_EQ(world.control().DescribeCluster(world.Now()).daemon_size(), 3);
+  world.Pass(absl::Seconds(10));  // a lease of 5 s and 6 s to come back
+  EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+  world.Pass(absl::Seconds(2));
+  EXPECT_THAT(world.StateOf(1), HasSubstr("FAILED: worker w-2 lost: no sign of life for 11.0 s "
+                                          "since the coordinator was started again"));
+}
+
+TEST(ControlPlaneRestoreTest, NothingStartsBeforeTheDaemonsHaveComeBack) {
+  World world;
+  world.Join("w-1");
+  world.Join("w-2");
+  world.Join("s-1");
+  world.Kill("w-2");
+  world.Restart();
+  ASSERT_TRUE(world.Submit(SmallJob("job", 1, 1)).ok());
+  EXPECT_EQ(world.Job(1).state(), v1::QUEUED);
+  world.Pass(absl::Seconds(12));
+  EXPECT_EQ(world.Job(1).state(), v1::STARTING);
+  EXPECT_EQ(world.Job(1).worker(0), "w-1");
+}
+
+TEST(ControlPlaneRestoreTest, AFailureThatIsHeldBackIsNotForgotten) {
+  RunningWorld world;
+  ASSERT_TRUE(world.Report("w-1", 1, Failed(14, "connection lost")).ok());
+  EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+  world.Restart();
+  EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+  world.Pass(absl::Seconds(6));
+  EXPECT_THAT(world.StateOf(1), HasSubstr("worker w-1 failed: UNAVAILABLE: connection lost"));
+}
+
+TEST(ControlPlaneRestoreTest, TheOwnServersPagesAreGone) {
+  ControlPlane::Options options;
+  options.own_server = Daemon(v1::SERVER, "s-1", 1);
+  RunningWorld world(options);
+  world.Kill("s-1");
+  world.Restart();
+  EXPECT_EQ(world.StateOf(1),
+            "FAILED: server s-1 lost: the coordinator, which also held pages, was started again; "
+            "resume from a checkpoint");
+  EXPECT_TRUE(world.Board("w-1").assignments.empty());
+}
+
+TEST(ControlPlaneRestoreTest, WeightsAreHeldOnAndLeaveInTheirOrder) {
+  ControlPlane::Options options;
+  options.keep_finished_jobs = 1;
+  World world(options);
+  for (const Event& event : Life()) event(&world);
+  world.Restart();
+  EXPECT_TRUE(world.Job(1).weights_available());
+  EXPECT_EQ(world.Board("s-1").assignments.at(1)->phase(), v1::Assignment::HOLD);
+  // The server dies: so do the weights.
+  world.Kill("s-1");
+  world.Pass(absl::Seconds(6));
+  EXPECT_FALSE(world.Job(1).weights_available());
+  world.Restart();
+  EXPECT_FALSE(world.Job(1).weights_available());
+}
+
+TEST(ControlPlaneRestoreTest, AnEndedJobLeavesNothingBehindButItsHistory) {
+  ControlPlane::Options options;
+  options.keep_finished_jobs = 0;
+  World world(options);
+  const std::vector<Event> life = Life();
+  for (const Event& event : life) event(&world);
+  for (const auto& [key, value] : world.records()) {
+    EXPECT_FALSE(key.job == 1 &&
+                 (key.kind == RecordKind::kReport || key.kind == RecordKind::kAssignment))
+        << ToString(key);
+  }
+}
+
+TEST(ControlPlaneRestoreTest, RecordsThatMakeNoSenseAreNamed) {
+  RunningWorld world;
+  for (const auto& [key, value] : world.records()) {
+    SavedRecords damaged = world.records();
+    damaged[key] = "\xff\xff\xff";
+    ControlPlane::Options options;
+    options.keep_records = true;
+    ControlPlane control(options);
+    const absl::Status status = control.Restore(damaged, world.Now());
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << ToString(key) << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(ToString(key)));
+    // And none that is missing may crash it.
+    damaged.erase(key);
+    ControlPlane other(options);
+    other.Restore(damaged, world.Now()).IgnoreError();
+  }
+}
+
+}  // namespace
+}  // namespace sangam
