@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/page_map.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
@@ -89,6 +90,7 @@ class MergeWork {
       FloatBuffer initial = *FloatBuffer::Allocate(kPageElements);
       std::fill_n(initial.data(), kPageElements, 0.5f);
       pages_.push_back(*ParameterPage::Create(options, optimizer, std::move(initial)));
+      SANGAM_CHECK(pages_.back().Begin(*LearningRate::Create(spec, 0)).ok());
       for (uint32_t s = 0; s < shares; ++s) {
         payloads_.push_back(ReceivedPage(1e-4f * static_cast<float>(s + 1)));
       }

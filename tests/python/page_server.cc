@@ -15,6 +15,7 @@
 #include "common/rpc/host_port.h"
 #include "common/rpc/server_runner.h"
 #include "grpcpp/server_builder.h"
+#include "proto/plan.pb.h"
 #include "server/rpc/parameter_service.h"
 #include "server/runtime/shard_table.h"
 #include "tests/server/runtime/shard_fixture.h"
@@ -24,7 +25,10 @@ namespace {
 
 absl::Status Serve(const std::string& ready_file) {
   ShardTable shards("s0");
-  shards.Reconcile({SmallJob(7, 2, {"s0"})});
+  v1::Assignment assignment = SmallJob(7, 2, {"s0"});
+  shards.Reconcile({assignment});
+  assignment.set_phase(v1::Assignment::RUN);
+  shards.Reconcile({assignment});
   ParameterService service(
       ParameterService::Options(), [&shards](uint64_t job) { return shards.Find(job); },
       [&shards](uint64_t job) { return shards.FindCounter(job); });
