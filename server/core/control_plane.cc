@@ -359,8 +359,8 @@ ClusterSnapshot ControlPlane::Snapshot() {
   for (const uint64_t id : jobs_.Queued()) {
     const v1::Job& job = *jobs_.Get(id);
     const auto known = queued_bytes_.find(id);
-    queued_bytes[id] = known != queued_bytes_.end() ? known->second
-                                                    : LargestServerBytes(job.spec(), job.layout());
+    queued_bytes[id] =
+        known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
     snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
   }
   queued_bytes_ = std::move(queued_bytes);

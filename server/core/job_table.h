@@ -100,8 +100,8 @@ class JobTable {
   // Errors: NotFound  no such job
   absl::StatusOr<uint64_t> Find(absl::string_view id_or_name) const;
 
-  // Newest first, those in the asked states, without layout and stages; of the specification with the name, of the evaluations
-  // with the newest alone.
+  // Newest first, those in the asked states, without layout and stages; of the specification with
+  // the name, of the evaluations with the newest alone.
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
 
   // At most `max` events above revision `after`.
