@@ -22,8 +22,8 @@ class DeleteCommand : public Command {
     return {"delete",
             "JOB",
             "Forget a job that has ended.",
-            "JOB is a job's number, or its name: then the newest job of that name. Its weights\n"
-            "and checkpoints go too. A job that has not ended must be cancelled first.\n",
+            "JOB is a job's number, or its name: then the newest job of that name. Its\n"
+            "weights and checkpoints go too. One that has not ended must be cancelled first.\n",
             {"sangam delete 12"}};
   }
 

@@ -82,9 +82,9 @@ ExitCode LocalRun::Run() {
   }
   environment_.console->Out(absl::StrCat(FinalLine(job_), "\n"));
   if (interrupted) return ExitCode::kInterrupted;
-  if (absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status)) {
-    return ExitCode::kUsage;
-  }
+  // Refused, and not failed later.
+  const bool refused = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+  if (refused && job_.id() == 0) return ExitCode::kUsage;
   return written.ok() ? ExitCodeOf(job_) : ExitCode::kFailure;
 }
 

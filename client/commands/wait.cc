@@ -74,12 +74,12 @@ class WaitCommand : public Command {
             "JOB",
             "Wait until a job has ended, or has come to a state.",
             "JOB is a job's number, or its name: then the newest job of that name.\n\n"
-            "The exit code is 0 when the job succeeded, or came to the state that --for names,\n"
-            "also when it has left it again. Else 3: it failed, 4: it was cancelled, 1: it\n"
-            "ended without having come to the state, 5: there is no such job, 7: the\n"
-            "coordinator is out of reach, 9: --timeout is over. An outage of the coordinator\n"
-            "ends the waiting only when it lasts until then, or for 5 minutes without\n"
-            "--timeout. Ctrl-C only ends the waiting.\n",
+            "The exit code is 0 when the job succeeded, or came to the state of --for, also\n"
+            "when it has left it again. Else 3: it failed, 4: it was cancelled, 1: it ended\n"
+            "without having come to the state, 5: there is no such job, 7: the coordinator\n"
+            "is out of reach, 9: --timeout is over. An outage of the coordinator ends the\n"
+            "waiting only when it lasts until then, or for 5 minutes without --timeout.\n"
+            "Ctrl-C only ends the waiting.\n",
             {"sangam wait 12", "sangam wait mnist --for=RUNNING --timeout=2m"}};
   }
 
@@ -114,11 +114,13 @@ class WaitCommand : public Command {
       if (!watched.ok() && !waiter.reached()) return watched;
       ASSIGN_OR_RETURN(job, client->Get(absl::StrCat(job.id())));
     }
-    return Show(job, environment);
+    // What came as an event may be too old for the history, or the other way round.
+    return Show(job, waiter.reached() || HasReached(job, goal_), environment);
   }
 
  private:
-  absl::StatusOr<ExitCode> Show(const v1::Job& job, const Environment& environment) const {
+  absl::StatusOr<ExitCode> Show(const v1::Job& job, bool reached,
+                                const Environment& environment) const {
     if (connection_.json()) {
       ASSIGN_OR_RETURN(const std::string json, ToJsonIndented(job));
       environment.console->Out(absl::StrCat(json, "\n"));
@@ -128,7 +130,7 @@ class WaitCommand : public Command {
       environment.console->Out(absl::StrCat("job ", job.id(), " (", JobTitle(job), ") is ",
                                             StateName(job.state()), "\n"));
     }
-    if (goal_ != kEnded && HasReached(job, goal_)) return ExitCode::kSuccess;
+    if (goal_ != kEnded && reached) return ExitCode::kSuccess;
     const ExitCode code = ExitCodeOf(job);
     return goal_ != kEnded && code == ExitCode::kSuccess ? ExitCode::kFailure : code;
   }

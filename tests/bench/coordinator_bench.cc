@@ -16,7 +16,6 @@
 #include "server/runtime/coordinator.h"
 #include "server/runtime/job_store.h"
 #include "tests/server/core/control_fixtures.h"
-#include "tests/testing/subprocess.h"
 
 namespace sangam {
 namespace {
@@ -38,7 +37,9 @@ void BM_Report(benchmark::State& state) {
   options.keep_records = on_disk;
   Coordinator coordinator(options, &Clock::Real());
   if (on_disk) {
-    auto opened = JobStore::Open(testing::FreshFolder("coordinator-bench") + "/sangam.db");
+    std::string folder = "/tmp/coordinator-bench-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) std::abort();
+    auto opened = JobStore::Open(folder + "/sangam.db");
     if (!opened.ok()) std::abort();
     store = *std::move(opened);
     if (!coordinator.Restore(store.get()).ok()) std::abort();

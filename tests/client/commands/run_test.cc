@@ -92,9 +92,9 @@ TEST_F(RunTest, WhatIsMissingIsNamed) {
   EXPECT_THAT(err(), HasSubstr("--out=DIR is required"));
   EXPECT_EQ(Run({"run", file_, "--out", out_}), 2);
   EXPECT_THAT(err(), HasSubstr("--data_root=DIR is required"));
-  EXPECT_EQ(Run({"run", file_, "--out", out_, "--data_root=/no/such"}), 1);
+  EXPECT_EQ(Run({"run", file_, "--out", out_, "--data_root=/no/such"}), 5);
   EXPECT_THAT(err(), HasSubstr("--data_root: no directory /no/such"));
-  EXPECT_EQ(Run({"run", file_, "--out", out_, "--data_root", directory_}), 1);
+  EXPECT_EQ(Run({"run", file_, "--out", out_, "--data_root", directory_}), 5);
   EXPECT_THAT(err(), HasSubstr(absl::StrCat("no program ", directory_,
                                             "/../server/sangam-server or ", directory_,
                                             "/sangam-server; build it, or name it with "
@@ -113,7 +113,7 @@ TEST_F(RunTest, FindsDaemonsBesideItself) {
 }
 
 TEST_F(RunTest, TooManyDaemonsAreRefused) {
-  EXPECT_EQ(Run(Arguments("succeeds", {"--set=resources.workers=4000000000"})), 1);
+  EXPECT_EQ(Run(Arguments("succeeds", {"--set=resources.workers=4000000000"})), 2);
   EXPECT_THAT(err(), HasSubstr("found 4000000000 workers and 1 servers, at most 1000"));
 }
 

@@ -80,7 +80,7 @@ TEST_F(TraceTest, ErrorsLeaveNoFile) {
   EXPECT_EQ(Run({"trace", "8", "-o", directory_ + "/none"}), 5);
   EXPECT_EQ(err(), "sangam trace: no job 8\n");
   EXPECT_EQ(Read("none"), "");
-  EXPECT_EQ(Run({"trace", "7", "-o", directory_ + "/no/such/place"}), 1);
+  EXPECT_EQ(Run({"trace", "7", "-o", directory_ + "/no/such/place"}), 5);
   EXPECT_THAT(err(), HasSubstr("/no/such/place"));
 }
 
