@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "benchmark/benchmark.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
@@ -30,6 +31,7 @@ v1::ReportRequest RequestOf(const v1::DaemonIdentity& daemon, const v1::JobRepor
 }
 
 void BM_Report(benchmark::State& state) {
+  if (!SetLogLevel("error").ok()) std::abort();
   const bool on_disk = state.range(0) != 0;
   const auto workers = static_cast<uint32_t>(state.range(1));
   std::unique_ptr<JobStore> store;
