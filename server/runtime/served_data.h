@@ -59,7 +59,8 @@ class ServedData {
   // Other jobs' data is let go. Returns at once; may be called in Done.
   void Reconcile(std::vector<std::shared_ptr<const v1::Assignment>> jobs);
 
-  // Errors: NotFound  the job's data is not served, or not open (yet); says why
+  // Errors: Unavailable  it is about to be opened
+  //         NotFound     the job's data is not served, or cannot be opened; says why
   absl::StatusOr<std::shared_ptr<const ServedJob>> Find(uint64_t job) const;
 
   // Ends the thread, also in the middle of a file. Nothing is opened or reported after this. Not to

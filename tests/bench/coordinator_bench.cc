@@ -10,13 +10,13 @@
 #include "absl/status/statusor.h"
 #include "benchmark/benchmark.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/runtime/coordinator.h"
 #include "server/runtime/job_store.h"
 #include "tests/server/core/control_fixtures.h"
-#include "tests/testing/subprocess.h"
 
 namespace sangam {
 namespace {
@@ -31,6 +31,7 @@ v1::ReportRequest RequestOf(const v1::DaemonIdentity& daemon, const v1::JobRepor
 }
 
 void BM_Report(benchmark::State& state) {
+  if (!SetLogLevel("error").ok()) std::abort();
   const bool on_disk = state.range(0) != 0;
   const auto workers = static_cast<uint32_t>(state.range(1));
   std::unique_ptr<JobStore> store;
@@ -38,7 +39,9 @@ void BM_Report(benchmark::State& state) {
   options.keep_records = on_disk;
   Coordinator coordinator(options, &Clock::Real());
   if (on_disk) {
-    auto opened = JobStore::Open(testing::FreshFolder("coordinator-bench") + "/sangam.db");
+    std::string folder = "/tmp/coordinator-bench-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) std::abort();
+    auto opened = JobStore::Open(folder + "/sangam.db");
     if (!opened.ok()) std::abort();
     store = *std::move(opened);
     if (!coordinator.Restore(store.get()).ok()) std::abort();
