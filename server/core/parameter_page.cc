@@ -86,6 +86,29 @@ absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optim
   return page;
 }
 
+absl::StatusOr<ParameterPage> ParameterPage::Restore(Options options, const Optimizer& optimizer,
+                                                     PageState state) {
+  RETURN_IF_ERROR(CheckOptions(options, state.weights));
+  ParameterPage page(std::move(options), optimizer);
+  const uint64_t count = page.options_.element_count;
+  for (int i = 0; i < Optimizer::kMaxState; ++i) {
+    const uint64_t expected = i < optimizer.state_count() ? count : 0;
+    if (state.state[i].size() == expected) continue;
+    return absl::InvalidArgumentError(absl::StrCat(page.Name(), ": state ", i, ": found ",
+                                                   state.state[i].size(), " elements, expected ",
+                                                   expected));
+  }
+  ASSIGN_OR_RETURN(page.spare_, FloatBuffer::Allocate(count));
+  page.current_ = {state.step, std::move(state.weights)};
+  page.state_ = std::move(state.state);
+  page.updates_ = state.updates;
+  return page;
+}
+
+PageState ParameterPage::Snapshot() const {
+  return {current_.step, updates_, current_.weights, state_};
+}
+
 uint64_t ParameterPage::MemoryBytes(uint64_t element_count, const Optimizer& optimizer) {
   return element_count * (2 + optimizer.state_count()) * sizeof(float);
 }
@@ -184,6 +207,16 @@ absl::StatusOr<FloatBuffer> ParameterPage::TakeTarget() {
   return FloatBuffer::Allocate(options_.element_count);
 }
 
+absl::Status ParameterPage::OwnState() {
+  for (int i = 0; i < optimizer_.state_count(); ++i) {
+    if (state_[i].unique()) continue;
+    ASSIGN_OR_RETURN(FloatBuffer own, FloatBuffer::Allocate(options_.element_count));
+    std::copy_n(state_[i].data(), options_.element_count, own.data());
+    state_[i] = std::move(own);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const StepSum& sum) {
   ASSIGN_OR_RETURN(FloatBuffer next, TakeTarget(), "%s", Name());
   // Two passes over a page that stays in the cache instead of one: the optimizer changes its state
@@ -194,13 +227,18 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const StepSum& sum)
     spare_ = std::move(next);
     return NotFinite(sum.sum);
   }
+  if (absl::Status owned = OwnState(); !owned.ok()) {
+    spare_ = std::move(next);
+    return owned;
+  }
   Optimizer::Elements elements;
   elements.count = count;
   elements.weights = current_.weights.data();
   for (int i = 0; i < optimizer_.state_count(); ++i) elements.state[i] = state_[i].data();
   elements.next = next.data();
   elements.decay = &options_.decay;
-  optimizer_.Update(current_.step, elements, kernels);
+  optimizer_.Update(updates_, elements, kernels);
+  ++updates_;
 
   const uint64_t step = current_.step + 1;
   previous_ = std::move(current_);

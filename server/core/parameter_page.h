@@ -37,6 +37,14 @@ struct PageVersion {
   FloatBuffer weights;
 };
 
+// Everything that a page is at one step. Nobody writes the buffers as long as somebody holds them.
+struct PageState {
+  uint64_t step = 0;
+  uint64_t updates = 0;  // that the optimizer has made
+  FloatBuffer weights;
+  std::array<FloatBuffer, Optimizer::kMaxState> state;  // the first Optimizer::state_count() are set
+};
+
 // Merges the gradients of one page for one step, in the fixed order of the span tree, and updates
 // the page when the tree is complete. A page that several blocks compute with has a tree for each
 // use; the page's gradient is the sum of use 0, plus that of use 1, and so on, and the update waits
@@ -78,6 +86,11 @@ class ParameterPage {
   static absl::StatusOr<ParameterPage> Create(Options options, const Optimizer& optimizer,
                                               FloatBuffer initial);
 
+  // A page that goes on from `state`, whose buffers are held by nobody else.
+  // Errors: as Create; InvalidArgument also for state of another length or number
+  static absl::StatusOr<ParameterPage> Restore(Options options, const Optimizer& optimizer,
+                                               PageState state);
+
   // Bytes that such a page takes: two versions and the optimizer's state.
   static uint64_t MemoryBytes(uint64_t element_count, const Optimizer& optimizer);
 
@@ -105,6 +118,10 @@ class ParameterPage {
   // Lets go of everything but the newest weights; the page takes no gradients any more.
   void Reduce();
 
+  // The page as it is now, without a copy: as long as somebody holds what is returned, the next
+  // update writes to fresh memory (copy on write).
+  PageState Snapshot() const;
+
   const Options& options() const { return options_; }
   uint64_t generation() const { return options_.generation; }
   const PageVersion& current() const { return current_; }
@@ -129,6 +146,9 @@ class ParameterPage {
   absl::StatusOr<StepSum> TakeSum();
   absl::StatusOr<Effects> Update(const StepSum& sum);
   absl::StatusOr<FloatBuffer> TakeTarget();
+  // The optimizer's state becomes this page's alone.
+  // Errors: ResourceExhausted  the memory for the copy cannot be had
+  absl::Status OwnState();
   absl::Status NotFinite(const ParkedSum& sum) const;
   std::string Name() const;
 
@@ -140,6 +160,7 @@ class ParameterPage {
   // Memory of a version that is let go, for the next one; empty as long as there is a previous one.
   FloatBuffer spare_;
   std::array<FloatBuffer, Optimizer::kMaxState> state_;
+  uint64_t updates_ = 0;
   bool reduced_ = false;
   Ignored ignored_;
 };
