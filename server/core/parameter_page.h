@@ -42,7 +42,8 @@ struct PageState {
   uint64_t step = 0;
   uint64_t updates = 0;  // that the optimizer has made
   FloatBuffer weights;
-  std::array<FloatBuffer, Optimizer::kMaxState> state;  // the first Optimizer::state_count() are set
+  std::array<FloatBuffer, Optimizer::kMaxState>
+      state;  // the first Optimizer::state_count() are set
 };
 
 // Merges the gradients of one page for one step, in the fixed order of the span tree, and updates

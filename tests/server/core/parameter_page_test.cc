@@ -576,8 +576,7 @@ TEST(ParameterPageTest, RefusesStateThatDoesNotFit) {
   PageState state;
   state.weights = Buffer({1, 2});
   state.state[0] = Buffer({1, 2});
-  const absl::Status missing =
-      ParameterPage::Restore(options, MakeAdamW(), state).status();
+  const absl::Status missing = ParameterPage::Restore(options, MakeAdamW(), state).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(missing.message().find("state 1: found 0 elements, expected 2"), std::string::npos)
       << missing;
