@@ -28,10 +28,12 @@
 #include "server/rpc/data_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
+#include "server/rpc/vote_connection.h"
 #include "server/runtime/coordinator.h"
 #include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
 #include "server/runtime/ticker.h"
+#include "server/runtime/vote_link.h"
 
 namespace sangam {
 namespace {
@@ -100,12 +102,20 @@ absl::Status ServerDaemon::Serve() {
   }
   if (options_.coordinate) RETURN_IF_ERROR(MakeCoordinator(host));
   if (options_.hold_pages) {
-    shards_ = std::make_unique<ShardTable>(
-        options_.name, ShardTableOptions{.memory_limit = options_.memory_limit});
+    vote_connections_ = std::make_unique<VoteConnections>();
+    ShardTableOptions table;
+    table.memory_limit = options_.memory_limit;
+    table.update_threads = options_.threads;
+    table.open_link = [this](VoteLinkOptions link, std::weak_ptr<VoteSource> source) {
+      return vote_connections_->Open(std::move(link), std::move(source));
+    };
+    table.report = [this](v1::ReportRequest request) { Report(std::move(request)); };
+    shards_ = std::make_unique<ShardTable>(options_.name, std::move(table));
     ParameterService::Options service;
     service.threads = options_.threads;
     parameter_service_ = std::make_unique<ParameterService>(
-        service, [this](uint64_t job) { return shards_->Find(job); });
+        service, [this](uint64_t job) { return shards_->Find(job); },
+        [this](uint64_t job) { return shards_->FindCounter(job); });
   }
   ServerRunner::Options runner;
   runner.listen = options_.listen;
@@ -160,14 +170,15 @@ absl::Status ServerDaemon::Join(const ShutdownSignal& signal) {
 }
 
 void ServerDaemon::OnAssignments(const std::vector<v1::Assignment>& assignments) {
-  std::vector<v1::ReportRequest> reports = shards_->Reconcile(assignments);
+  for (v1::ReportRequest& request : shards_->Reconcile(assignments)) Report(std::move(request));
+}
+
+void ServerDaemon::Report(v1::ReportRequest request) {
   MutexLock lock(&mutex_);
-  for (v1::ReportRequest& request : reports) {
-    if (reporting_ != nullptr) {
-      Send(reporting_, std::move(request));
-    } else {
-      early_reports_.push_back(std::move(request));
-    }
+  if (reporting_ != nullptr) {
+    Send(reporting_, std::move(request));
+  } else if (!left_) {
+    early_reports_.push_back(std::move(request));
   }
 }
 
@@ -181,6 +192,12 @@ void ServerDaemon::Shutdown(const std::string& reason) {
   if (shut_down_) return;
   shut_down_ = true;
   if (agent_ != nullptr) agent_->Leave(reason, kLeaveDeadline);
+  {
+    MutexLock lock(&mutex_);
+    reporting_ = nullptr;
+    left_ = true;
+  }
+  if (vote_connections_ != nullptr) vote_connections_->Stop();
   if (parameter_service_ != nullptr) parameter_service_->EndCalls();
   if (data_service_ != nullptr) data_service_->EndCalls();
   if (coordinator_ != nullptr) coordinator_->Shutdown();

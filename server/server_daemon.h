@@ -20,6 +20,7 @@
 #include "server/rpc/data_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
+#include "server/rpc/vote_connection.h"
 #include "server/runtime/coordinator.h"
 #include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
@@ -71,9 +72,15 @@ class ServerDaemon {
   // `host`: what others call this machine.
   absl::Status MakeCoordinator(const std::string& host);
   absl::Status Join(const ShutdownSignal& signal);
+  void Report(v1::ReportRequest request);
   void OnAssignments(const std::vector<v1::Assignment>& assignments);
 
   const ServerOptions options_;
+  // Reports go through the agent, which can ask for them before Start has handed it over.
+  Mutex mutex_;
+  NodeAgent* reporting_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<v1::ReportRequest> early_reports_ ABSL_GUARDED_BY(mutex_);
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;  // reports are dropped
   // In the order of dependency: what stands lower uses what stands above.
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ServedData> served_data_;
@@ -81,16 +88,12 @@ class ServerDaemon {
   std::unique_ptr<GrpcJobService> job_service_;
   std::unique_ptr<GrpcClusterService> cluster_service_;
   std::unique_ptr<DataService> data_service_;
+  std::unique_ptr<VoteConnections> vote_connections_;
   std::unique_ptr<ShardTable> shards_;
   std::unique_ptr<ParameterService> parameter_service_;
   std::unique_ptr<ServerRunner> runner_;
   std::unique_ptr<NodeAgent> agent_;
   bool shut_down_ = false;
-
-  // Reports go through the agent, which can ask for them before Start has handed it over.
-  Mutex mutex_;
-  NodeAgent* reporting_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::vector<v1::ReportRequest> early_reports_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sangam

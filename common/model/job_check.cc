@@ -1,7 +1,6 @@
 #include "common/model/job_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
 #include "common/model/model_layout.h"
+#include "common/model/optimizer_check.h"
 #include "common/model/strategy_check.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
@@ -34,13 +34,6 @@ class Checker {
   template <typename... Expected>
   void Fault(std::string field, const Expected&... message) {
     faults_.push_back({std::move(field), absl::StrCat(message...)});
-  }
-
-  void FiniteInRange(const std::string& field, float value, float low, float high,
-                     absl::string_view expected) {
-    if (!std::isfinite(value) || value < low || value >= high) {
-      Fault(field, "found ", value, ", expected ", expected);
-    }
   }
 
   std::vector<FieldFault>* faults() { return &faults_; }
@@ -64,45 +57,6 @@ void CheckName(const v1::JobSpec& spec, Checker* check) {
     check->Fault("name", "found \"", spec.name(),
                  "\", expected at least one character that is no digit (numbers are job ids)");
   }
-}
-
-void CheckOptimizer(const v1::OptimizerSpec& optimizer, Checker* check) {
-  if (!std::isfinite(optimizer.learning_rate()) || !(optimizer.learning_rate() > 0)) {
-    check->Fault("optimizer.learning_rate", "found ", optimizer.learning_rate(),
-                 ", expected a finite number > 0");
-  }
-  constexpr char kUnit[] = "at least 0 and below 1";
-  switch (optimizer.kind_case()) {
-    case v1::OptimizerSpec::kSgd:
-      return;
-    case v1::OptimizerSpec::kMomentum:
-      check->FiniteInRange("optimizer.momentum.momentum", optimizer.momentum().momentum(), 0, 1,
-                           kUnit);
-      return;
-    case v1::OptimizerSpec::kAdamw: {
-      const v1::AdamWSpec& adamw = optimizer.adamw();
-      if (adamw.has_beta1()) {
-        check->FiniteInRange("optimizer.adamw.beta1", adamw.beta1(), 0, 1, kUnit);
-      }
-      if (adamw.has_beta2()) {
-        check->FiniteInRange("optimizer.adamw.beta2", adamw.beta2(), 0, 1, kUnit);
-      }
-      if (adamw.has_epsilon() && (!std::isfinite(adamw.epsilon()) || !(adamw.epsilon() > 0))) {
-        check->Fault("optimizer.adamw.epsilon", "found ", adamw.epsilon(),
-                     ", expected a finite number > 0");
-      }
-      if (adamw.has_weight_decay() &&
-          (!std::isfinite(adamw.weight_decay()) || !(adamw.weight_decay() >= 0))) {
-        check->Fault("optimizer.adamw.weight_decay", "found ", adamw.weight_decay(),
-                     ", expected a finite number >= 0");
-      }
-      return;
-    }
-    case v1::OptimizerSpec::KIND_NOT_SET:
-    default:
-      break;
-  }
-  check->Fault("optimizer", "found no kind, expected sgd, momentum or adamw");
 }
 
 void CheckBatch(const v1::BatchSpec& batch, Checker* check) {
@@ -177,9 +131,11 @@ std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
   CheckName(spec, &check);
   const size_t before = check.faults()->size();
   const v1::ModelLayout layout = BuildModelLayout(spec.model(), check.faults());
-  CheckLoss(spec, layout, check.faults()->size() == before, &check);
+  const bool layout_good = check.faults()->size() == before;
+  CheckLoss(spec, layout, layout_good, &check);
   CheckData(spec, check.faults());
-  CheckOptimizer(spec.optimizer(), &check);
+  CheckOptimizer(spec.optimizer(), check.faults());
+  if (layout_good) CheckDecayGroups(spec.optimizer(), layout, check.faults());
   CheckBatch(spec.batch(), &check);
   CheckDuration(spec, &check);
   CheckCluster(spec, &check);
@@ -194,13 +150,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
     batch->set_shares(std::min(batch->micro_batches(), kDefaultShares));
   }
   if (spec.data().has_idx() && !spec.data().has_stddev()) spec.mutable_data()->set_stddev(1.0f);
-  if (spec.optimizer().has_adamw()) {
-    v1::AdamWSpec* adamw = spec.mutable_optimizer()->mutable_adamw();
-    if (!adamw->has_beta1()) adamw->set_beta1(0.9f);
-    if (!adamw->has_beta2()) adamw->set_beta2(0.999f);
-    if (!adamw->has_epsilon()) adamw->set_epsilon(1e-8f);
-    if (!adamw->has_weight_decay()) adamw->set_weight_decay(0.01f);
-  }
+  ResolveOptimizer(spec.mutable_optimizer());
   v1::ResourcesSpec* resources = spec.mutable_resources();
   if (!resources->has_workers()) resources->set_workers(1);
   if (!resources->has_servers()) resources->set_servers(1);

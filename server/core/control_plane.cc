@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,8 +31,10 @@
 #include "server/core/planner.h"
 #include "server/core/registration.h"
 #include "server/core/scheduler.h"
+#include "server/core/server_memory.h"
 #include "server/core/shortened.h"
 #include "server/core/trace_store.h"
+#include "server/core/weight_holds.h"
 
 namespace sangam {
 namespace {
@@ -41,8 +42,13 @@ namespace {
 constexpr int kMaxReports = 1024;
 constexpr size_t kMaxReasonBytes = 4096;
 
-std::string JobText(const v1::Job& job) {
-  return absl::StrCat("job ", job.id(), " (", job.spec().name(), ")");
+QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) {
+  return {id,
+          spec.name(),
+          spec.resources().workers(),
+          spec.resources().servers(),
+          spec.priority(),
+          server_bytes};
 }
 
 // The same processes in the same order.
@@ -168,6 +174,20 @@ ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const 
                 submission.layout);
 }
 
+absl::Status ControlPlane::CheckAdmission(const JobTable::Submission& submission,
+                                          bool await_daemons) const {
+  const QueuedJob demand =
+      DemandOf(0, submission.spec, LargestServerBytes(submission.spec, submission.layout));
+  const std::vector<CandidateDaemon> servers = Candidates(v1::SERVER);
+  std::vector<std::string> reasons;
+  if (!await_daemons) reasons = LackingDaemons(demand, Candidates(v1::WORKER), servers);
+  if (std::string lacking = LackingMemory(demand, servers); !lacking.empty()) {
+    reasons.push_back(std::move(lacking));
+  }
+  if (reasons.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrJoin(reasons, "\n"));
+}
+
 absl::StatusOr<v1::Job> ControlPlane::Submit(JobTable::Submission submission, Moment now) {
   Advance(now);
   ASSIGN_OR_RETURN(const uint64_t id, jobs_.Submit(std::move(submission), now.wall));
@@ -189,6 +209,19 @@ absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request
   }
   Schedule(now);
   return *jobs_.Get(id);
+}
+
+absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment now) {
+  Advance(now);
+  ASSIGN_OR_RETURN(const uint64_t id, jobs_.Find(request.job()));
+  // While it is still there to be marked.
+  if (HasEnded(jobs_.Get(id)->state())) ReleaseWeights(id, "the job is deleted");
+  RETURN_IF_ERROR(jobs_.Delete(id));
+  traces_.Forget(id);
+  changes_.events = true;
+  Note(false, "job deleted", {{"job", absl::StrCat(id)}});
+  Schedule(now);
+  return absl::OkStatus();
 }
 
 v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
@@ -240,10 +273,10 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
        {{"role", RoleName(gone.key.role)}, {"name", gone.key.name}, {"why", gone.why}});
   board_.Remove(gone.key);
   changes_.assignments = true;
-  for (auto hold = holds_.begin(); hold != holds_.end();) {
-    const bool here =
-        std::find(hold->servers.begin(), hold->servers.end(), gone.key) != hold->servers.end();
-    hold = here ? ReleaseHold(hold, absl::StrCat(ToString(gone.key), " ", how)) : hold + 1;
+  if (gone.key.role == v1::SERVER) {
+    for (const uint64_t job : holds_.On(gone.key.name)) {
+      ReleaseWeights(job, absl::StrCat(ToString(gone.key), " ", how));
+    }
   }
   v1::DaemonIdentity identity;
   identity.set_role(gone.key.role);
@@ -258,33 +291,56 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
   }
 }
 
-std::deque<ControlPlane::Hold>::iterator ControlPlane::ReleaseHold(
-    const std::deque<Hold>::iterator& hold, absl::string_view why) {
-  for (const DaemonKey& server : hold->servers) board_.Withdraw(server, hold->job);
-  jobs_.SetWeightsAvailable(hold->job, false);
+void ControlPlane::ReleaseWeights(uint64_t job, absl::string_view why) {
+  const std::optional<WeightHolds::Hold> hold = holds_.Remove(job);
+  if (!hold.has_value()) return;
+  for (const auto& [server, bytes] : hold->bytes) board_.Withdraw({v1::SERVER, server}, job);
+  jobs_.SetWeightsAvailable(job, false);
+  jobs_.SetServerMemory(job, 0);
   changes_.assignments = true;
-  Note(false, "weights released", {{"job", absl::StrCat(hold->job)}, {"why", std::string(why)}});
-  return holds_.erase(hold);
+  Note(false, "weights released", {{"job", absl::StrCat(job)}, {"why", std::string(why)}});
 }
 
-ClusterSnapshot ControlPlane::Snapshot() const {
-  ClusterSnapshot snapshot;
-  for (const uint64_t id : jobs_.Queued()) {
-    const v1::JobSpec& spec = jobs_.Get(id)->spec();
-    snapshot.queued.push_back(
-        {id, spec.name(), spec.resources().workers(), spec.resources().servers()});
-  }
-  if (!runs_.empty()) snapshot.running = JobText(*jobs_.Get(runs_.begin()->first));
+std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const {
+  std::vector<CandidateDaemon> candidates;
   for (const auto& [key, daemon] : members_.daemons()) {
-    if (!daemon.alive) continue;
-    auto& candidates = key.role == v1::WORKER ? snapshot.workers : snapshot.servers;
-    candidates.push_back({key.name, board_.Get(key)->assignments.size()});
+    if (key.role != role || !daemon.alive) continue;
+    const AssignmentBoard::Entry* entry = board_.Get(key);
+    candidates.push_back({key.name, entry == nullptr ? 0 : entry->assignments.size(),
+                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0});
   }
+  return candidates;
+}
+
+ClusterSnapshot ControlPlane::Snapshot() {
+  ClusterSnapshot snapshot;
+  std::map<uint64_t, uint64_t> queued_bytes;
+  for (const uint64_t id : jobs_.Queued()) {
+    const v1::Job& job = *jobs_.Get(id);
+    const auto known = queued_bytes_.find(id);
+    queued_bytes[id] = known != queued_bytes_.end() ? known->second
+                                                    : LargestServerBytes(job.spec(), job.layout());
+    snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
+  }
+  queued_bytes_ = std::move(queued_bytes);
+  for (const auto& [id, run] : runs_) {
+    RunningJob running{id, run.run.spec().name(), run.run.spec().priority(), {}, run.server_bytes};
+    for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
+      running.workers.push_back(worker.name());
+    }
+    snapshot.running.push_back(std::move(running));
+  }
+  snapshot.workers = Candidates(v1::WORKER);
+  snapshot.servers = Candidates(v1::SERVER);
   return snapshot;
 }
 
 void ControlPlane::Schedule(Moment now) {
-  const Decision decision = Decide(Snapshot());
+  Decision decision = Decide(Snapshot());
+  while (decision.impossible.has_value()) {
+    ChangeState(decision.impossible->job, v1::FAILED, decision.impossible->reason, now);
+    decision = Decide(Snapshot());
+  }
   for (const WaitingJob& waiting : decision.waiting) {
     jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
     changes_.events = true;
@@ -352,11 +408,12 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Mo
   const absl::StatusOr<v1::Plan> plan = MakePlan(
       {planned.job, job.generation() + 1, planned.workers, planned.servers, ShapeOf(chosen)},
       job.spec(), job.layout());
-  const absl::Status ready = plan.ok() ? MakeRoom(*plan, job.spec()) : plan.status();
-  if (!ready.ok()) {
-    ChangeState(planned.job, v1::FAILED, Shortened(ready.message(), kMaxReasonBytes), now);
+  if (!plan.ok()) {
+    ChangeState(planned.job, v1::FAILED, Shortened(plan.status().message(), kMaxReasonBytes), now);
     return;
   }
+  const ServerBytes bytes = TrainingBytes(*plan, job.spec().optimizer());
+  MakeRoom(planned.job, bytes);
   const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
   jobs_.SetPlan(planned.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
@@ -364,9 +421,10 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Mo
               absl::StrCat("on workers ", NamesOf(planned.workers), " and servers ",
                            NamesOf(planned.servers)),
               now);
+  jobs_.SetServerMemory(planned.job, TotalOf(bytes));
   const JobRun::Options options{options_.membership.lease, options_.starting_deadline};
   const auto added =
-      runs_.emplace(planned.job, Run{JobRun(prepare, options, now.steady), nullptr}).first;
+      runs_.emplace(planned.job, Run{JobRun(prepare, options, now.steady), bytes, nullptr}).first;
   AssignAll(&added->second, prepare);
 }
 
@@ -375,46 +433,19 @@ const v1::RegisterRequest& ControlPlane::RegistrationOf(v1::DaemonRole role,
   return members_.daemons().at({role, name}).registration;
 }
 
-absl::Status ControlPlane::MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec) {
-  std::map<DaemonKey, uint64_t> left;  // of the limit, for each server that has one
-  for (int i = 0; i < plan.server_size(); ++i) {
-    const DaemonKey key{v1::SERVER, plan.server(i).name()};
-    const uint64_t limit = RegistrationOf(v1::SERVER, key.name).memory_bytes();
+void ControlPlane::MakeRoom(uint64_t job, const ServerBytes& wanted) {
+  for (const auto& [server, bytes] : wanted) {
+    const uint64_t limit = RegistrationOf(v1::SERVER, server).memory_bytes();
     if (limit == 0) continue;
-    const uint64_t wanted =
-        ServerElements(plan, static_cast<uint32_t>(i)) * TrainingBytesPerElement(spec.optimizer());
-    if (wanted > limit) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          ToString(key), " would hold ", wanted,
-          " bytes of weights and optimizer state, its limit "
-          "is ",
-          limit, "; ask for more servers (resources.servers) or raise --memory_limit"));
+    uint64_t taken = bytes;
+    for (const auto& [other, run] : runs_) {
+      const auto here = run.server_bytes.find(server);
+      if (here != run.server_bytes.end()) taken += here->second;
     }
-    left[key] = limit - wanted;
-  }
-  for (const auto& [key, bytes] : left) {
-    while (HeldBytes(key) > bytes) {
-      const DaemonKey& server = key;
-      const auto oldest = std::find_if(holds_.begin(), holds_.end(), [&server](const Hold& hold) {
-        return std::find(hold.servers.begin(), hold.servers.end(), server) != hold.servers.end();
-      });
-      SANGAM_CHECK(oldest != holds_.end());  // Nothing else is on the board of an idle server.
-      ReleaseHold(oldest, absl::StrCat("room for job ", plan.job()));
+    while (taken + holds_.BytesOn(server) > limit && !holds_.On(server).empty()) {
+      ReleaseWeights(holds_.On(server).front(), absl::StrCat("room for job ", job));
     }
   }
-  return absl::OkStatus();
-}
-
-uint64_t ControlPlane::HeldBytes(const DaemonKey& server) const {
-  uint64_t bytes = 0;
-  for (const auto& [job, assignment] : board_.Get(server)->assignments) {
-    const v1::Plan& plan = assignment->plan();
-    for (int i = 0; i < plan.server_size(); ++i) {
-      if (plan.server(i).name() != server.name) continue;
-      bytes += ServerElements(plan, static_cast<uint32_t>(i)) * kHoldBytesPerElement;
-    }
-  }
-  return bytes;
 }
 
 ControlPlane::Run* ControlPlane::FindRun(uint64_t job, uint64_t generation) {
@@ -481,22 +512,21 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment n
   }
   changes_.assignments = true;
   if (found->second.served != nullptr) changes_.served = true;
+  if (!jobs_.Get(job)->weights_available()) jobs_.SetServerMemory(job, 0);
   runs_.erase(found);
   ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
 }
 
 void ControlPlane::KeepWeights(const JobRun& run) {
   const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
-  Hold kept{run.job(), {}};
-  for (const v1::ServerPlan& server : run.plan().server()) {
-    kept.servers.push_back({v1::SERVER, server.name()});
-    board_.Assign(kept.servers.back(), hold);
-  }
-  holds_.push_back(std::move(kept));
+  WeightHolds::Hold kept{run.job(), KeptBytes(run.plan())};
+  for (const auto& [server, bytes] : kept.bytes) board_.Assign({v1::SERVER, server}, hold);
   jobs_.SetWeightsAvailable(run.job(), true);
+  jobs_.SetServerMemory(run.job(), TotalOf(kept.bytes));
+  holds_.Add(std::move(kept));
   if (holds_.size() > options_.keep_finished_jobs) {
-    ReleaseHold(holds_.begin(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
-                                             " younger jobs are kept"));
+    ReleaseWeights(holds_.oldest(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
+                                                 " younger jobs are kept"));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,18 +29,23 @@
 #include "server/core/planner.h"
 #include "server/core/ready_facts.h"
 #include "server/core/scheduler.h"
+#include "server/core/server_memory.h"
 #include "server/core/trace_store.h"
+#include "server/core/weight_holds.h"
 
 namespace sangam {
 
 // The whole coordinator without threads, locks, clocks and network: which daemons are there, which
 // job runs on them, what each daemon must hold, what has become of every job.
 //
+// Several jobs run at once, each on workers of its own; servers are shared as far as their memory
+// goes. Who starts when: see scheduler.h.
+//
 // Life of a job: QUEUED until the scheduler finds its daemons and the caller has made the forecasts
 // for them (TakeToPlan, OnPlanned); STARTING while they prepare (phase PREPARE); RUNNING when all
 // are ready and agree on the data (phase RUN); then SUCCEEDED, and its servers keep the weights
 // (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or one of them is lost. A
-// daemon that fails, leaves or is lost fails the job. Whatever the daemons no longer have on the
+// daemon that fails, leaves or is lost fails its jobs. Whatever the daemons no longer have on the
 // board they let go of.
 //
 // Pure and not thread-safe. Errors of the calls of daemons and users are those of the services in
@@ -124,8 +128,14 @@ class ControlPlane {
   // The workers that the job would get if nothing else ran, or all when they are fewer: for
   // PlanJob, and for CheckFits before Submit.
   ClusterView ViewFor(const JobTable::Submission& submission) const;
+  // Whether the daemons that are there are enough for the job, if nothing else ran.
+  // Errors: FailedPrecondition  they are not; every reason, one a line, with the numbers.
+  //                             With `await_daemons` only when none of those to come can help
+  absl::Status CheckAdmission(const JobTable::Submission& submission, bool await_daemons) const;
   absl::StatusOr<v1::Job> Submit(JobTable::Submission submission, Moment now);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, Moment now);
+  // Forgets a job that has ended, and lets go of its weights.
+  absl::Status Delete(const v1::DeleteJobRequest& request, Moment now);
   v1::Cluster DescribeCluster(Moment now) const;
   const JobTable& jobs() const { return jobs_; }
   const TraceStore& traces() const { return traces_; }
@@ -136,22 +146,17 @@ class ControlPlane {
   Changes TakeChanges();
 
  private:
-  struct Hold {
-    uint64_t job = 0;
-    std::vector<DaemonKey> servers;
-  };
-
   // A job that has its daemons, in phase PREPARE or RUN.
   struct Run {
     JobRun run;
+    ServerBytes server_bytes;
     // The newest assignment when the coordinator serves the job's data, else nullptr.
     std::shared_ptr<const v1::Assignment> served;
   };
 
   void LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now);
-  // Returns the hold after it.
-  std::deque<Hold>::iterator ReleaseHold(const std::deque<Hold>::iterator& hold,
-                                         absl::string_view why);
+  // The servers let go of the weights of a finished job.
+  void ReleaseWeights(uint64_t job, absl::string_view why);
   // Says what queued jobs wait for, and which one is to be planned.
   void Schedule(Moment now);
   std::shared_ptr<const ToPlan> ToPlanOf(const StartJob& start) const;
@@ -159,12 +164,11 @@ class ControlPlane {
                                    const std::vector<std::string>& names) const;
   void Start(const ToPlan& planned, const v1::PlanReport& report, Moment now);
   const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
-  // Makes room for the plan on its servers by letting go of old weights.
-  // Errors: ResourceExhausted  a server's memory limit is too low even then
-  absl::Status MakeRoom(const v1::Plan& plan, const v1::JobSpec& spec);
-  // Bytes of finished jobs' weights on a living server without a running job.
-  uint64_t HeldBytes(const DaemonKey& server) const;
-  ClusterSnapshot Snapshot() const;
+  // Makes room for training state by letting go of old weights.
+  void MakeRoom(uint64_t job, const ServerBytes& wanted);
+  ClusterSnapshot Snapshot();
+  // Living ones.
+  std::vector<CandidateDaemon> Candidates(v1::DaemonRole role) const;
   // The run of a job, nullptr when it has none, or is in another generation.
   Run* FindRun(uint64_t job, uint64_t generation);
   std::vector<uint64_t> RunningJobs() const;
@@ -193,7 +197,8 @@ class ControlPlane {
   bool to_plan_taken_ = false;
   TraceStore traces_;
   BlockTimes block_times_;
-  std::deque<Hold> holds_;  // oldest first
+  WeightHolds holds_;
+  std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
   std::optional<absl::Duration> last_advance_;
   Changes changes_;
 };

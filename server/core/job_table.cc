@@ -168,6 +168,26 @@ void JobTable::SetWeightsAvailable(uint64_t id, bool available) {
   At(id).job.set_weights_available(available);
 }
 
+void JobTable::SetServerMemory(uint64_t id, uint64_t bytes) {
+  At(id).job.set_server_memory_bytes(bytes);
+}
+
+absl::Status JobTable::Delete(uint64_t id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return NoSuchJob(absl::StrCat(id));
+  const v1::Job& job = found->second.job;
+  if (!HasEnded(job.state())) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, " (", job.spec().name(), ") is ",
+                                                      v1::JobState_Name(job.state()),
+                                                      ", expected one that has ended; cancel it "
+                                                      "first"));
+  }
+  request_ids_.erase(found->second.request_id);
+  jobs_.erase(found);
+  ended_.erase(std::remove(ended_.begin(), ended_.end(), id), ended_.end());
+  return absl::OkStatus();
+}
+
 const v1::Job* JobTable::Get(uint64_t id) const {
   const auto found = jobs_.find(id);
   return found == jobs_.end() ? nullptr : &found->second.job;
@@ -187,15 +207,20 @@ v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
   v1::ListJobsResponse response;
   auto it = request.before_id() == 0 ? jobs_.end() : jobs_.lower_bound(request.before_id());
   while (it != jobs_.begin()) {
+    --it;
+    const v1::Job& job = it->second.job;
+    const auto& states = request.state();
+    if (!states.empty() && std::find(states.begin(), states.end(), job.state()) == states.end()) {
+      continue;
+    }
     if (response.job_size() == static_cast<int>(page)) {
       response.set_more(true);
       break;
     }
-    --it;
-    const v1::Job& job = it->second.job;
     v1::Job* listed = response.add_job();
     listed->set_id(job.id());
     listed->mutable_spec()->set_name(job.spec().name());
+    listed->mutable_spec()->set_priority(job.spec().priority());
     listed->set_state(job.state());
     listed->set_reason(job.reason());
     *listed->mutable_history() = job.history();
@@ -209,6 +234,7 @@ v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
     listed->set_schedule(job.schedule());
     if (job.has_utilization()) *listed->mutable_utilization() = job.utilization();
     listed->set_weights_available(job.weights_available());
+    listed->set_server_memory_bytes(job.server_memory_bytes());
   }
   return response;
 }

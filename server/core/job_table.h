@@ -86,6 +86,12 @@ class JobTable {
   // What a queued job waits for becomes its reason, and a message when it is news.
   void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
   void SetWeightsAvailable(uint64_t id, bool available);
+  // Bytes on all servers together.
+  void SetServerMemory(uint64_t id, uint64_t bytes);
+
+  // Forgets a job and its request_id.
+  // Errors: NotFound  no such job; FailedPrecondition  it has not ended
+  absl::Status Delete(uint64_t id);
 
   // Nullptr: no such job. Valid until the table changes.
   const v1::Job* Get(uint64_t id) const;
@@ -94,7 +100,7 @@ class JobTable {
   // Errors: NotFound  no such job
   absl::StatusOr<uint64_t> Find(absl::string_view id_or_name) const;
 
-  // Newest first, without layout and stages; of the specification with the name, of the evaluations
+  // Newest first, those in the asked states, without layout and stages; of the specification with the name, of the evaluations
   // with the newest alone.
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
 

@@ -1,128 +1,227 @@
 #include "server/core/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "common/base/check.h"
+#include "common/base/power.h"
 #include "common/base/status_macros.h"
+#include "common/model/field_fault.h"
+#include "common/model/optimizer_check.h"
 #include "proto/model.pb.h"
 #include "server/core/vector_kernels.h"
 
 namespace sangam {
 namespace {
 
-absl::Status Expected(absl::string_view field, float found, absl::string_view expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.", field, ": found ", found, ", expected ", expected));
+// 1 - x, exact in double before it is rounded.
+float OneMinus(float x) { return static_cast<float>(1.0 - static_cast<double>(x)); }
+
+// 1 - beta^t, t the number of the update counted from 1.
+double Correction(float beta, uint64_t updates) {
+  return 1.0 - Power(static_cast<double>(beta), updates + 1);
 }
 
-// Written so that NaN fails.
-absl::Status CheckFraction(absl::string_view field, float value) {
-  return value >= 0 && value < 1 ? absl::OkStatus() : Expected(field, value, "0 <= value < 1");
-}
-
-absl::Status CheckPositive(absl::string_view field, float value) {
-  return value > 0 && std::isfinite(value) ? absl::OkStatus()
-                                           : Expected(field, value, "a finite number above 0");
-}
-
-// base^exponent by squaring: multiplications alone, so that the bits are the same with every
-// mathematical library.
-double Power(double base, uint64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2) {
-    if (exponent % 2 == 1) result *= base;
-    base *= base;
+UpdateRun RunOf(const Optimizer::Elements& e, const ParameterRange& range) {
+  UpdateRun run;
+  run.weights = e.weights + range.begin;
+  for (size_t i = 0; i < run.state.size(); ++i) {
+    if (e.state[i] != nullptr) run.state[i] = e.state[i] + range.begin;
   }
-  return result;
+  run.next = e.next + range.begin;
+  run.count = range.end - range.begin;
+  return run;
+}
+
+void Average(float rate, const UpdateRun& run, const VectorKernels& kernels) {
+  kernels.average({OneMinus(rate), rate}, run);
 }
 
 }  // namespace
 
-absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerSpec& spec) {
-  Optimizer optimizer;
-  RETURN_IF_ERROR(CheckPositive("learning_rate", spec.learning_rate()));
-  optimizer.learning_rate_ = spec.learning_rate();
+std::vector<const char*> Optimizer::StateNames(const v1::OptimizerSpec& spec) {
   switch (spec.kind_case()) {
-    case v1::OptimizerSpec::kSgd:
-      return optimizer;
     case v1::OptimizerSpec::kMomentum:
-      RETURN_IF_ERROR(CheckFraction("momentum.momentum", spec.momentum().momentum()));
-      optimizer.kind_ = Kind::kMomentum;
-      optimizer.state_count_ = 1;
-      optimizer.momentum_ = spec.momentum().momentum();
-      return optimizer;
+      return {"momentum_buffer"};
+    case v1::OptimizerSpec::kAdagrad:
+      return {"sum"};
+    case v1::OptimizerSpec::kRmsprop: {
+      std::vector<const char*> names = {"square_avg"};
+      if (spec.rmsprop().centered()) names.push_back("grad_avg");
+      if (spec.rmsprop().momentum() != 0) names.push_back("momentum_buffer");
+      return names;
+    }
     case v1::OptimizerSpec::kAdamw:
-      RETURN_IF_ERROR(optimizer.SetAdamW(spec.adamw()));
-      return optimizer;
+    case v1::OptimizerSpec::kAdam:
+    case v1::OptimizerSpec::kLamb:
+      return {"exp_avg", "exp_avg_sq"};
+    case v1::OptimizerSpec::kSgd:
     case v1::OptimizerSpec::KIND_NOT_SET:
-    default:
       break;
   }
-  return absl::InvalidArgumentError("optimizer: found none, expected one of sgd, momentum, adamw");
+  return {};
 }
 
-absl::Status Optimizer::SetAdamW(const v1::AdamWSpec& spec) {
-  kind_ = Kind::kAdamW;
-  state_count_ = 2;
-  beta1_ = spec.has_beta1() ? spec.beta1() : 0.9f;
-  beta2_ = spec.has_beta2() ? spec.beta2() : 0.999f;
-  epsilon_ = spec.has_epsilon() ? spec.epsilon() : 1e-8f;
-  weight_decay_ = spec.has_weight_decay() ? spec.weight_decay() : 0.01f;
-  RETURN_IF_ERROR(CheckFraction("adamw.beta1", beta1_));
-  RETURN_IF_ERROR(CheckFraction("adamw.beta2", beta2_));
-  RETURN_IF_ERROR(CheckPositive("adamw.epsilon", epsilon_));
-  if (weight_decay_ < 0 || !std::isfinite(weight_decay_)) {
-    return Expected("adamw.weight_decay", weight_decay_, "a finite number of at least 0");
+absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerSpec& spec) {
+  std::vector<FieldFault> faults;
+  CheckOptimizer(spec, &faults);
+  RETURN_IF_ERROR(ToStatus(faults));
+  v1::OptimizerSpec resolved = spec;
+  ResolveOptimizer(&resolved);
+  Optimizer optimizer;
+  optimizer.learning_rate_ = resolved.learning_rate();
+  optimizer.names_ = StateNames(resolved);
+  switch (resolved.kind_case()) {
+    case v1::OptimizerSpec::kMomentum:
+      optimizer.kind_ = Kind::kMomentum;
+      optimizer.momentum_ = resolved.momentum().momentum();
+      optimizer.nesterov_ = resolved.momentum().nesterov();
+      break;
+    case v1::OptimizerSpec::kAdagrad:
+      optimizer.kind_ = Kind::kAdagrad;
+      optimizer.epsilon_ = resolved.adagrad().epsilon();
+      optimizer.initial_state_ = resolved.adagrad().initial_accumulator();
+      break;
+    case v1::OptimizerSpec::kRmsprop:
+      optimizer.kind_ = Kind::kRmsProp;
+      optimizer.beta1_ = resolved.rmsprop().alpha();
+      optimizer.epsilon_ = resolved.rmsprop().epsilon();
+      optimizer.momentum_ = resolved.rmsprop().momentum();
+      optimizer.centered_ = resolved.rmsprop().centered();
+      break;
+    case v1::OptimizerSpec::kAdam:
+      optimizer.SetAdam(Kind::kAdam, resolved.adam().beta1(), resolved.adam().beta2(),
+                        resolved.adam().epsilon());
+      break;
+    case v1::OptimizerSpec::kAdamw:
+      optimizer.SetAdam(Kind::kAdamW, resolved.adamw().beta1(), resolved.adamw().beta2(),
+                        resolved.adamw().epsilon());
+      break;
+    case v1::OptimizerSpec::kLamb:
+      optimizer.SetAdam(Kind::kLamb, resolved.lamb().beta1(), resolved.lamb().beta2(),
+                        resolved.lamb().epsilon());
+      break;
+    case v1::OptimizerSpec::kSgd:
+    case v1::OptimizerSpec::KIND_NOT_SET:  // a fault above
+      break;
   }
-  return absl::OkStatus();
+  return optimizer;
 }
 
-AdamWStep Optimizer::AdamWStepOf(uint64_t step) const {
-  AdamWStep s;
-  s.learning_rate = learning_rate_;
+void Optimizer::SetAdam(Kind kind, float beta1, float beta2, float epsilon) {
+  kind_ = kind;
+  beta1_ = beta1;
+  beta2_ = beta2;
+  epsilon_ = epsilon;
+}
+
+AdamStep Optimizer::AdamStepOf(const StepNumbers& numbers, float weight_decay) const {
+  const auto rate = static_cast<double>(numbers.learning_rate);
+  AdamStep s;
+  s.step_size = static_cast<float>(rate / Correction(beta1_, numbers.updates));
   s.beta1 = beta1_;
-  s.one_minus_beta1 = static_cast<float>(1.0 - static_cast<double>(beta1_));
+  s.one_minus_beta1 = OneMinus(beta1_);
   s.beta2 = beta2_;
-  s.one_minus_beta2 = static_cast<float>(1.0 - static_cast<double>(beta2_));
-  s.correction1 = static_cast<float>(1.0 / (1.0 - Power(beta1_, step + 1)));
-  s.correction2 = static_cast<float>(1.0 / (1.0 - Power(beta2_, step + 1)));
+  s.one_minus_beta2 = OneMinus(beta2_);
+  s.root_correction = static_cast<float>(1.0 / std::sqrt(Correction(beta2_, numbers.updates)));
   s.epsilon = epsilon_;
+  s.scale = numbers.scale;
+  if (kind_ == Kind::kAdamW) {
+    s.shrink = static_cast<float>(1.0 - rate * static_cast<double>(weight_decay));
+  } else {
+    s.decay = weight_decay;
+  }
   return s;
 }
 
-void Optimizer::UpdateAdamW(uint64_t step, const Elements& e, const VectorKernels& kernels) const {
-  AdamWStep s = AdamWStepOf(step);
-  const auto run = [&](size_t begin, size_t end, float decay) {
-    s.decay = decay;
-    if (begin < end) {
-      kernels.adamw(s, e.weights + begin, e.state[0] + begin, e.state[1] + begin, e.next + begin,
-                    end - begin);
-    }
-  };
-  size_t done = 0;
-  for (const ElementRange& range : *e.decay) {
-    run(done, range.begin, 0);
-    run(range.begin, range.end, weight_decay_);
-    done = range.end;
-  }
-  run(done, e.count, 0);
+LambStep Optimizer::LambStepOf(const StepNumbers& numbers, float weight_decay) const {
+  LambStep s;
+  s.beta1 = beta1_;
+  s.one_minus_beta1 = OneMinus(beta1_);
+  s.beta2 = beta2_;
+  s.one_minus_beta2 = OneMinus(beta2_);
+  s.correction1 = static_cast<float>(1.0 / Correction(beta1_, numbers.updates));
+  s.correction2 = static_cast<float>(1.0 / Correction(beta2_, numbers.updates));
+  s.epsilon = epsilon_;
+  s.scale = numbers.scale;
+  s.decay = weight_decay;
+  return s;
 }
 
-void Optimizer::Update(uint64_t step, const Elements& e, const VectorKernels& kernels) const {
+void Optimizer::UpdateRange(const StepNumbers& numbers, float weight_decay, const UpdateRun& run,
+                            const VectorKernels& kernels) const {
+  const float rate = numbers.learning_rate;
   switch (kind_) {
     case Kind::kSgd:
-      return kernels.sgd({learning_rate_}, e.weights, e.next, e.count);
+      return kernels.sgd({rate, numbers.scale, weight_decay}, run);
     case Kind::kMomentum:
-      return kernels.momentum({learning_rate_, momentum_}, e.weights, e.state[0], e.next, e.count);
+      return kernels.momentum({rate, momentum_, nesterov_, numbers.scale, weight_decay}, run);
+    case Kind::kAdagrad:
+      return kernels.adagrad({rate, epsilon_, numbers.scale, weight_decay}, run);
+    case Kind::kRmsProp:
+      return kernels.rmsprop({rate, beta1_, OneMinus(beta1_), epsilon_, momentum_, centered_,
+                              numbers.scale, weight_decay},
+                             run);
+    case Kind::kAdam:
     case Kind::kAdamW:
-      return UpdateAdamW(step, e, kernels);
+      return kernels.adam(AdamStepOf(numbers, weight_decay), run);
+    case Kind::kLamb:
+      break;
   }
+  SANGAM_CHECK(false);  // LAMB needs the norms of whole parameters: Direct, then Apply.
+}
+
+void Optimizer::Update(const StepNumbers& numbers, const Elements& e,
+                       const VectorKernels& kernels) const {
+  for (const ParameterRange& range : *e.ranges) {
+    const UpdateRun run = RunOf(e, range);
+    if (range.average_rate > 0) {
+      Average(range.average_rate, run, kernels);
+    } else {
+      UpdateRange(numbers, range.weight_decay, run, kernels);
+    }
+  }
+}
+
+void Optimizer::Direct(const StepNumbers& numbers, const Elements& e, const VectorKernels& kernels,
+                       std::vector<double>* norms) const {
+  norms->clear();
+  for (const ParameterRange& range : *e.ranges) {
+    const UpdateRun run = RunOf(e, range);
+    if (range.average_rate > 0) {
+      Average(range.average_rate, run, kernels);
+      norms->insert(norms->end(), {0, 0});
+      continue;
+    }
+    kernels.lamb(LambStepOf(numbers, range.weight_decay), run);
+    norms->push_back(SumOfSquares(run.weights, run.count, kernels));
+    norms->push_back(SumOfSquares(run.next, run.count, kernels));
+  }
+}
+
+void Optimizer::Apply(const StepNumbers& numbers, const std::vector<float>& trust,
+                      const Elements& e, const VectorKernels& kernels) const {
+  SANGAM_CHECK(trust.size() == e.ranges->size());
+  for (size_t i = 0; i < trust.size(); ++i) {
+    const ParameterRange& range = (*e.ranges)[i];
+    if (range.average_rate > 0) continue;
+    SgdStep step;
+    step.learning_rate = numbers.learning_rate * trust[i];
+    kernels.sgd(step, RunOf(e, range));
+  }
+}
+
+double Optimizer::SquaredNorm(const Elements& e, const VectorKernels& kernels) {
+  double sum = 0;
+  for (const ParameterRange& range : *e.ranges) {
+    if (range.average_rate > 0) continue;
+    sum += SumOfSquares(e.next + range.begin, range.end - range.begin, kernels);
+  }
+  return sum;
 }
 
 }  // namespace sangam

@@ -1,6 +1,7 @@
 #include "server/core/parameter_page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -14,11 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
+#include "proto/parameter_service.pb.h"
 #include "server/core/optimizer.h"
 #include "server/core/parked_sum.h"
+#include "server/core/step_rules.h"
 #include "server/core/vector_kernels.h"
 
 namespace sangam {
@@ -43,13 +47,17 @@ absl::Status CheckOptions(const ParameterPage::Options& options, const FloatBuff
     return absl::InvalidArgumentError("page: found 0 uses, expected at least 1");
   }
   uint64_t done = 0;
-  for (const ElementRange& range : options.decay) {
-    if (range.begin < done || range.end <= range.begin || range.end > options.element_count) {
-      return absl::InvalidArgumentError(absl::StrCat("page: found decay on [", range.begin, ",",
-                                                     range.end, "), expected sorted ranges in [",
-                                                     done, ",", options.element_count, ")"));
+  for (const ParameterRange& range : options.ranges) {
+    if (range.begin != done || range.end <= range.begin || range.end > options.element_count) {
+      return absl::InvalidArgumentError(absl::StrCat("page: found a range [", range.begin, ",",
+                                                     range.end, "), expected one that begins at ",
+                                                     done, " and ends by ", options.element_count));
     }
     done = range.end;
+  }
+  if (done != options.element_count && !options.ranges.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("page: found ranges that end at ", done,
+                                                   ", expected ", options.element_count));
   }
   return absl::OkStatus();
 }
@@ -76,12 +84,16 @@ ParameterPage::ParameterPage(Options options, const Optimizer& optimizer)
 absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optimizer& optimizer,
                                                     FloatBuffer initial) {
   RETURN_IF_ERROR(CheckOptions(options, initial));
+  if (options.ranges.empty()) options.ranges = {{0, options.element_count, 0, 0, 0}};
   ParameterPage page(std::move(options), optimizer);
   page.current_.weights = std::move(initial);
   const uint64_t count = page.options_.element_count;
   ASSIGN_OR_RETURN(page.spare_, FloatBuffer::Allocate(count));
   for (int i = 0; i < optimizer.state_count(); ++i) {
     ASSIGN_OR_RETURN(page.state_[i], FloatBuffer::Allocate(count));
+    if (optimizer.initial_state(i) != 0) {
+      std::fill_n(page.state_[i].data(), count, optimizer.initial_state(i));
+    }
   }
   return page;
 }
@@ -89,6 +101,7 @@ absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optim
 absl::StatusOr<ParameterPage> ParameterPage::Restore(Options options, const Optimizer& optimizer,
                                                      PageState state) {
   RETURN_IF_ERROR(CheckOptions(options, state.weights));
+  if (options.ranges.empty()) options.ranges = {{0, options.element_count, 0, 0, 0}};
   ParameterPage page(std::move(options), optimizer);
   const uint64_t count = page.options_.element_count;
   for (int i = 0; i < Optimizer::kMaxState; ++i) {
@@ -105,8 +118,9 @@ absl::StatusOr<ParameterPage> ParameterPage::Restore(Options options, const Opti
   return page;
 }
 
-PageState ParameterPage::Snapshot() const {
-  return {current_.step, updates_, current_.weights, state_};
+std::optional<PageState> ParameterPage::Snapshot() const {
+  if (step_state_ == State::kDirected) return std::nullopt;
+  return PageState{current_.step, updates_, current_.weights, state_};
 }
 
 uint64_t ParameterPage::MemoryBytes(uint64_t element_count, const Optimizer& optimizer) {
@@ -156,16 +170,20 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Add(const GradientKey& key
     return absl::FailedPreconditionError(
         absl::StrCat(Name(), ": step: found ", key.step, ", expected at most ", current_.step));
   }
+  if (step_state_ != State::kParked) {
+    ++ignored_.covered;
+    return Effects();
+  }
   ASSIGN_OR_RETURN(const auto result,
                    trees_[key.use].Add(
-                       key.span, ParkedSum({key.span, key.samples, std::move(elements), key.use})));
+                       key.span, ParkedSum({key.span, key.samples, std::move(elements), key.use, key.source})));
   if (result == Tree::Result::kCovered) {
     ++ignored_.covered;
     return Effects();
   }
   if (!Complete()) return Effects();
   ASSIGN_OR_RETURN(const StepSum sum, TakeSum());
-  return Update(sum);
+  return Finish(sum);
 }
 
 bool ParameterPage::Complete() const {
@@ -199,8 +217,10 @@ absl::StatusOr<ParameterPage::StepSum> ParameterPage::TakeSum() {
 absl::StatusOr<FloatBuffer> ParameterPage::TakeTarget() {
   FloatBuffer target = std::move(spare_);
   if (previous_.has_value()) {
-    target = std::move(previous_->weights);
+    FloatBuffer older = std::move(previous_->weights);
     previous_.reset();
+    // After a skipped step the current version has the same memory, and there is a spare one.
+    if (older.unique()) target = std::move(older);
   }
   // A reader who still holds it keeps it; it is freed when the reader lets go.
   if (target.unique()) return target;
@@ -210,62 +230,207 @@ absl::StatusOr<FloatBuffer> ParameterPage::TakeTarget() {
 absl::Status ParameterPage::OwnState() {
   for (int i = 0; i < optimizer_.state_count(); ++i) {
     if (state_[i].unique()) continue;
-    ASSIGN_OR_RETURN(FloatBuffer own, FloatBuffer::Allocate(options_.element_count));
+    ASSIGN_OR_RETURN(FloatBuffer own, FloatBuffer::Allocate(options_.element_count), "%s", Name());
     std::copy_n(state_[i].data(), options_.element_count, own.data());
     state_[i] = std::move(own);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ParameterPage::Effects> ParameterPage::Update(const StepSum& sum) {
-  ASSIGN_OR_RETURN(FloatBuffer next, TakeTarget(), "%s", Name());
+Optimizer::Elements ParameterPage::Elements() {
+  Optimizer::Elements elements;
+  elements.count = options_.element_count;
+  elements.weights = current_.weights.data();
+  for (int i = 0; i < optimizer_.state_count(); ++i) elements.state[i] = state_[i].data();
+  elements.next = next_.data();
+  elements.ranges = &options_.ranges;
+  return elements;
+}
+
+StepNumbers ParameterPage::Numbers() const {
+  StepNumbers numbers;
+  numbers.learning_rate = rate_->At(current_.step);
+  numbers.updates = updates_;
+  if (squared_norm_.has_value()) {
+    numbers.scale = ClippingScale(*squared_norm_, options_.rules.max_norm);
+  }
+  return numbers;
+}
+
+absl::StatusOr<ParameterPage::Effects> ParameterPage::Finish(const StepSum& sum) {
+  ASSIGN_OR_RETURN(next_, TakeTarget(), "%s", Name());
   // Two passes over a page that stays in the cache instead of one: the optimizer changes its state
   // in place, so it must not begin before the whole gradient is known to be finite.
   const VectorKernels& kernels = FastestKernels();
-  const uint64_t count = options_.element_count;
-  if (!sum.sum.Mean(count, static_cast<float>(sum.samples), next.data(), kernels)) {
-    spare_ = std::move(next);
-    return NotFinite(sum.sum);
+  const bool finite = sum.sum.Mean(options_.element_count, static_cast<float>(sum.samples),
+                                   next_.data(), kernels);
+  if (!finite && !options_.rules.skip_not_finite) {
+    spare_ = std::move(next_);
+    next_ = FloatBuffer();
+    return absl::InvalidArgumentError(absl::StrCat(Name(), ", step ", current_.step,
+                                                   ": the gradient is not finite: ",
+                                                   Blame(sum.sum)));
   }
-  if (absl::Status owned = OwnState(); !owned.ok()) {
-    spare_ = std::move(next);
-    return owned;
+  step_state_ = State::kComplete;
+  if (!options_.rules.votes) return GoOn();
+  v1::PageVote vote;
+  if (finite) {
+    vote.add_value(optimizer_.SquaredNorm(Elements(), kernels));
+  } else {
+    vote.add_value(std::numeric_limits<double>::infinity());
+    vote.set_fault(Blame(sum.sum));
   }
-  Optimizer::Elements elements;
-  elements.count = count;
-  elements.weights = current_.weights.data();
-  for (int i = 0; i < optimizer_.state_count(); ++i) elements.state[i] = state_[i].data();
-  elements.next = next.data();
-  elements.decay = &options_.decay;
-  optimizer_.Update(updates_, elements, kernels);
-  ++updates_;
+  return CastVote(std::move(vote));
+}
 
+ParameterPage::Effects ParameterPage::CastVote(v1::PageVote vote) {
+  vote.set_segment(options_.segment);
+  vote.set_page(options_.page);
+  votes_.push_back(std::move(vote));
+  Effects effects;
+  effects.vote = Vote{generation(), current_.step, static_cast<uint32_t>(votes_.size() - 1),
+                      votes_.back()};
+  return effects;
+}
+
+std::vector<ParameterPage::Vote> ParameterPage::Votes() const {
+  std::vector<Vote> all;
+  for (uint32_t round = 0; round < last_votes_.size(); ++round) {
+    all.push_back({generation(), current_.step - 1, round, last_votes_[round]});
+  }
+  for (uint32_t round = 0; round < votes_.size(); ++round) {
+    all.push_back({generation(), current_.step, round, votes_[round]});
+  }
+  return all;
+}
+
+absl::StatusOr<ParameterPage::Effects> ParameterPage::Begin(const LearningRate& rate) {
+  if (rate_.has_value()) return Effects();
+  rate_ = rate;
+  return GoOn();
+}
+
+absl::StatusOr<ParameterPage::Effects> ParameterPage::Decide(const v1::StepDecision& decision) {
+  if (reduced_ || decision.generation() < generation() || decision.step() < current_.step) {
+    return Effects();
+  }
+  RETURN_IF_ERROR(CheckGeneration(decision.generation(), generation()), "%s", Name());
+  if (decision.step() > current_.step || decision.round() >= votes_.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(), ", step ", current_.step, ": found a decision on round ",
+                     decision.round(), " of step ", decision.step(), ", which has no vote of it"));
+  }
+  if (decision.round() > 0) return ApplyTrust(decision);
+  if (squared_norm_.has_value()) return Effects();
+  if (decision.sum_size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Name(), ": found a decision on round 0 with ", decision.sum_size(), " sums, expected 1"));
+  }
+  if (!std::isfinite(decision.sum(0)) && !options_.rules.skip_not_finite) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(), ": found a decision on round 0 that is not finite"));
+  }
+  squared_norm_ = decision.sum(0);
+  return GoOn();
+}
+
+absl::StatusOr<ParameterPage::Effects> ParameterPage::GoOn() {
+  if (step_state_ != State::kComplete || !rate_.has_value()) return Effects();
+  if (options_.rules.votes && !squared_norm_.has_value()) return Effects();
+  if (squared_norm_.has_value() && !std::isfinite(*squared_norm_)) return Skip();
+  RETURN_IF_ERROR(OwnState());
+  if (options_.rules.trust_ratios) return Direct(Numbers());
+  optimizer_.Update(Numbers(), Elements(), FastestKernels());
+  return EndStep();
+}
+
+ParameterPage::Effects ParameterPage::Direct(const StepNumbers& numbers) {
+  std::vector<double> norms;
+  optimizer_.Direct(numbers, Elements(), FastestKernels(), &norms);
+  step_state_ = State::kDirected;
+  v1::PageVote vote;
+  vote.mutable_value()->Assign(norms.begin(), norms.end());
+  return CastVote(std::move(vote));
+}
+
+absl::StatusOr<ParameterPage::Effects> ParameterPage::ApplyTrust(
+    const v1::StepDecision& decision) {
+  std::vector<uint32_t> parameters;
+  uint64_t needed = 0;
+  for (const ParameterRange& range : options_.ranges) {
+    parameters.push_back(range.parameter);
+    needed = std::max(needed, 2 * uint64_t{range.parameter} + 2);
+  }
+  if (static_cast<uint64_t>(decision.sum_size()) < needed) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(), ": found a decision on round 1 with ",
+                                                   decision.sum_size(), " sums, expected at least ",
+                                                   needed));
+  }
+  optimizer_.Apply(Numbers(), TrustRatios(decision, parameters), Elements(), FastestKernels());
+  return EndStep();
+}
+
+ParameterPage::Effects ParameterPage::EndStep() {
+  ++updates_;
+  BeginNextStep(std::move(next_));
+  return Effects{current_, std::nullopt};
+}
+
+ParameterPage::Effects ParameterPage::Skip() {
+  spare_ = std::move(next_);
+  BeginNextStep(current_.weights);
+  return Effects{current_, std::nullopt};
+}
+
+void ParameterPage::BeginNextStep(FloatBuffer weights) {
   const uint64_t step = current_.step + 1;
   previous_ = std::move(current_);
-  current_ = {step, std::move(next)};
-  return Effects{current_};
+  current_ = {step, std::move(weights)};
+  next_ = FloatBuffer();
+  step_state_ = State::kParked;
+  squared_norm_.reset();
+  last_votes_ = std::move(votes_);
+  votes_.clear();
 }
 
-absl::Status ParameterPage::NotFinite(const ParkedSum& sum) const {
-  std::vector<std::string> names;
+std::string ParameterPage::BlockName(uint32_t use) const {
+  if (use < options_.blocks.size()) return absl::StrCat("block ", options_.blocks[use]);
+  return options_.uses > 1 ? absl::StrCat("segment ", options_.segment, ", use ", use)
+                           : absl::StrCat("segment ", options_.segment);
+}
+
+std::string ParameterPage::Blame(const ParkedSum& sum) const {
+  // Of each worker and use, in the order of the sum.
+  std::vector<std::pair<std::string, std::vector<std::string>>> parts;
+  size_t count = 0;
   for (const ParkedGradient* gradient : sum.NonFinite()) {
-    names.push_back(ToString(gradient->span));
-    if (options_.uses > 1) absl::StrAppend(&names.back(), " of use ", gradient->use);
+    if (++count > kMaxNamedSpans) continue;
+    const uint32_t source = gradient->source;
+    const std::string who =
+        options_.workers != nullptr && source < options_.workers->size()
+            ? absl::StrCat("worker ", (*options_.workers)[source], ", ", BlockName(gradient->use))
+            : absl::StrCat("worker ", source, " of the plan, ", BlockName(gradient->use));
+    const auto part = std::find_if(parts.begin(), parts.end(),
+                                   [&who](const auto& other) { return other.first == who; });
+    if (part != parts.end()) {
+      part->second.push_back(ToString(gradient->span));
+    } else {
+      parts.emplace_back(who, std::vector<std::string>{ToString(gradient->span)});
+    }
   }
-  const size_t count = names.size();
-  if (count > kMaxNamedSpans) {
-    names.resize(kMaxNamedSpans);
-    names.push_back(absl::StrCat("and ", count - kMaxNamedSpans, " more"));
+  if (count == 0) return absl::StrCat(BlockName(0), ": the sum of finite gradients overflows");
+  std::vector<std::string> texts;
+  for (const auto& [who, spans] : parts) {
+    texts.push_back(absl::StrCat(who, ", shares ", absl::StrJoin(spans, ", ")));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(Name(), ", step ", current_.step, ": the gradient is not finite: ",
-                   names.empty() ? "the sum of finite payloads overflows"
-                                 : absl::StrCat("payload of shares ", absl::StrJoin(names, ", "))));
+  if (count > kMaxNamedSpans) texts.push_back(absl::StrCat("and ", count - kMaxNamedSpans, " more"));
+  return absl::StrJoin(texts, "; ");
 }
 
-void ParameterPage::BeginGeneration(uint64_t generation) {
+void ParameterPage::BeginGeneration(uint64_t generation, WorkerNames workers) {
   if (generation <= options_.generation) return;
   options_.generation = generation;
+  options_.workers = std::move(workers);
   for (Tree& tree : trees_) tree.Clear();
 }
 
@@ -274,6 +439,10 @@ void ParameterPage::Reduce() {
   for (Tree& tree : trees_) tree.Clear();
   previous_.reset();
   spare_ = FloatBuffer();
+  next_ = FloatBuffer();
+  step_state_ = State::kParked;
+  votes_.clear();
+  last_votes_.clear();
   for (FloatBuffer& state : state_) state = FloatBuffer();
 }
 

@@ -18,7 +18,8 @@ struct ParkedGradient {
   // Number of samples summed over.
   uint64_t samples = 0;
   SlicePayload elements;
-  uint32_t use = 0;  // of the segment; errors name it
+  uint32_t use = 0;     // of the segment; errors name it
+  uint32_t source = 0;  // index into Plan.worker; errors name it
 };
 
 // A sum over parked gradients that has been written down but not computed: the gradients from left

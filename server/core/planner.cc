@@ -13,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
+#include "server/core/optimizer.h"
 #include "server/core/partition.h"
 
 namespace sangam {
@@ -76,8 +77,7 @@ uint64_t ServerElements(const v1::Plan& plan, uint32_t server) {
 }
 
 uint64_t TrainingBytesPerElement(const v1::OptimizerSpec& optimizer) {
-  const uint64_t states = optimizer.has_adamw() ? 2 : optimizer.has_momentum() ? 1 : 0;
-  return sizeof(float) * (2 + states);
+  return sizeof(float) * (2 + Optimizer::StateNames(optimizer).size());
 }
 
 }  // namespace sangam

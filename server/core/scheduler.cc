@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,67 +17,216 @@ namespace {
 
 constexpr size_t kNamesShown = 8;
 
+template <typename A, typename B>
+bool StandsBefore(const A& a, const B& b) {
+  return a.priority != b.priority ? a.priority > b.priority : a.id < b.id;
+}
+
+template <typename Job>
+std::string NameOf(const Job& job) {
+  return absl::StrCat("job ", job.id, " (", job.name, ")");
+}
+
 // The daemons that hold least come first, then by name.
-std::vector<std::string> InOrderOfChoice(std::vector<CandidateDaemon> daemons) {
+std::vector<CandidateDaemon> InOrderOfChoice(std::vector<CandidateDaemon> daemons) {
   std::sort(daemons.begin(), daemons.end(), [](const CandidateDaemon& a, const CandidateDaemon& b) {
     return a.jobs_held != b.jobs_held ? a.jobs_held < b.jobs_held : a.name < b.name;
   });
+  return daemons;
+}
+
+std::string Some(const std::vector<std::string>& texts) {
+  if (texts.empty()) return "none";
+  const size_t shown = std::min(texts.size(), kNamesShown);
+  return absl::StrCat(absl::StrJoin(texts.begin(), texts.begin() + shown, ", "),
+                      shown < texts.size() ? ", ..." : "");
+}
+
+std::vector<std::string> NamesOf(const std::vector<CandidateDaemon>& daemons) {
   std::vector<std::string> names;
-  names.reserve(daemons.size());
-  for (CandidateDaemon& daemon : daemons) names.push_back(std::move(daemon.name));
+  for (const CandidateDaemon& daemon : daemons) names.push_back(daemon.name);
+  std::sort(names.begin(), names.end());
   return names;
 }
 
-// "1 of 2 workers (have: w-1)"; empty when enough are there.
-std::string Missing(const char* role, uint32_t wanted, const std::vector<std::string>& present) {
-  if (present.size() >= wanted) return "";
-  std::string have = "none";
-  if (!present.empty()) {
-    const size_t shown = std::min(present.size(), kNamesShown);
-    have = absl::StrJoin(present.begin(), present.begin() + shown, ", ");
-    if (shown < present.size()) absl::StrAppend(&have, ", ...");
-  }
-  return absl::StrCat(wanted - present.size(), " of ", wanted, " ", role, wanted == 1 ? "" : "s",
-                      " (have: ", have, ")");
+std::string Counted(uint64_t count, const char* noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// Why the oldest job cannot start; empty when it can.
-std::string Obstacle(const ClusterSnapshot& snapshot, const QueuedJob& job,
-                     const std::vector<std::string>& workers,
-                     const std::vector<std::string>& servers) {
-  if (snapshot.running.has_value()) {
-    return absl::StrCat("waiting for ", *snapshot.running, " to end");
-  }
-  std::vector<std::string> missing;
-  for (std::string text :
-       {Missing("worker", job.workers, workers), Missing("server", job.servers, servers)}) {
-    if (!text.empty()) missing.push_back(std::move(text));
-  }
-  return missing.empty() ? "" : absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
+// "1 of 2 workers (have: w-1)"; empty when enough are there.
+std::string Missing(const char* role, uint32_t wanted,
+                    const std::vector<CandidateDaemon>& present) {
+  if (present.size() >= wanted) return "";
+  return absl::StrCat(wanted - present.size(), " of ", Counted(wanted, role),
+                      " (have: ", Some(NamesOf(present)), ")");
 }
+
+bool Fits(const CandidateDaemon& server, uint64_t used, uint64_t bytes) {
+  return server.memory_bytes == 0 ||
+         (used <= server.memory_bytes && bytes <= server.memory_bytes - used);
+}
+
+class Line {
+ public:
+  explicit Line(const ClusterSnapshot& snapshot)
+      : snapshot_(snapshot), servers_(InOrderOfChoice(snapshot.servers)) {
+    for (const RunningJob& job : snapshot.running) {
+      for (const std::string& worker : job.workers) busy_.insert(worker);
+      for (const auto& [server, bytes] : job.server_bytes) used_[server] += bytes;
+    }
+    for (CandidateDaemon& worker : InOrderOfChoice(snapshot.workers)) {
+      if (busy_.count(worker.name) == 0) free_workers_.push_back(std::move(worker.name));
+    }
+  }
+
+  // Why the job cannot start now; empty when it can. To be called in line.
+  std::string Obstacle(const QueuedJob& job) {
+    std::vector<std::string> missing;
+    for (std::string text : {Missing("worker", job.workers, snapshot_.workers),
+                             Missing("server", job.servers, snapshot_.servers)}) {
+      if (!text.empty()) missing.push_back(std::move(text));
+    }
+    if (!missing.empty()) return absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
+    std::string obstacle = Occupied(job);
+    for (const QueuedJob* ahead : ahead_) {
+      if (!obstacle.empty()) break;
+      if (!LeavesRoom(job, *ahead)) obstacle = absl::StrCat("waiting behind ", NameOf(*ahead));
+    }
+    if (!obstacle.empty()) ahead_.push_back(&job);
+    return obstacle;
+  }
+
+  // REQUIRES: Obstacle was empty.
+  StartJob Start(const QueuedJob& job) const {
+    StartJob start{job.id, free_workers_, ServersFor(job)};
+    start.workers.resize(job.workers);
+    return start;
+  }
+
+ private:
+  uint64_t Used(const std::string& server) const {
+    const auto found = used_.find(server);
+    return found == used_.end() ? 0 : found->second;
+  }
+
+  // Those that have the memory now, as many as it asks for or all when they are fewer.
+  std::vector<std::string> ServersFor(const QueuedJob& job) const {
+    std::vector<std::string> chosen;
+    for (const CandidateDaemon& server : servers_) {
+      if (chosen.size() == job.servers) break;
+      if (Fits(server, Used(server.name), job.server_bytes)) chosen.push_back(server.name);
+    }
+    return chosen;
+  }
+
+  // What running jobs have of that which the job needs.
+  std::string Occupied(const QueuedJob& job) const {
+    if (free_workers_.size() < job.workers) {
+      std::vector<std::string> jobs;
+      for (const RunningJob& running : snapshot_.running) jobs.push_back(NameOf(running));
+      return absl::StrCat("waiting for ", job.workers - free_workers_.size(), " of ",
+                          Counted(job.workers, "worker"), ", busy with ", Some(jobs));
+    }
+    const size_t found = ServersFor(job).size();
+    if (found >= job.servers) return "";
+    std::vector<std::string> full;
+    for (const CandidateDaemon& server : servers_) {
+      const uint64_t used = Used(server.name);
+      if (Fits(server, used, job.server_bytes)) continue;
+      full.push_back(absl::StrCat(server.name, " has ",
+                                  server.memory_bytes - std::min(used, server.memory_bytes), " of ",
+                                  server.memory_bytes, " left"));
+    }
+    return absl::StrCat("waiting for memory of ", job.servers - found, " of ",
+                        Counted(job.servers, "server"), ": needs ", job.server_bytes,
+                        " bytes on each; ", Some(full), ", the rest is of running jobs");
+  }
+
+  // Whether `ahead` would find its daemons when all jobs in front of it have ended and `job` and
+  // those that run behind it have not.
+  bool LeavesRoom(const QueuedJob& job, const QueuedJob& ahead) const {
+    uint64_t workers = job.workers;
+    std::map<std::string, uint64_t> bytes;
+    for (const std::string& server : ServersFor(job)) bytes[server] = job.server_bytes;
+    for (const RunningJob& running : snapshot_.running) {
+      if (StandsBefore(running, ahead)) continue;
+      workers += running.workers.size();
+      for (const auto& [server, taken] : running.server_bytes) bytes[server] += taken;
+    }
+    if (snapshot_.workers.size() < workers + ahead.workers) return false;
+    uint64_t servers = 0;
+    for (const CandidateDaemon& server : servers_) {
+      const auto taken = bytes.find(server.name);
+      servers += Fits(server, taken == bytes.end() ? 0 : taken->second, ahead.server_bytes) ? 1 : 0;
+    }
+    return servers >= ahead.servers;
+  }
+
+  const ClusterSnapshot& snapshot_;
+  const std::vector<CandidateDaemon> servers_;  // in order of choice
+  std::set<std::string> busy_;
+  std::map<std::string, uint64_t> used_;   // bytes of running jobs, by server
+  std::vector<std::string> free_workers_;  // in order of choice
+  // Jobs in front that wait for other jobs alone.
+  std::vector<const QueuedJob*> ahead_;
+};
 
 }  // namespace
 
 Decision Decide(const ClusterSnapshot& snapshot) {
+  std::vector<const QueuedJob*> jobs;
+  for (const QueuedJob& job : snapshot.queued) jobs.push_back(&job);
+  std::sort(jobs.begin(), jobs.end(),
+            [](const QueuedJob* a, const QueuedJob* b) { return StandsBefore(*a, *b); });
+  Line line(snapshot);
   Decision decision;
-  if (snapshot.queued.empty()) return decision;
-  const QueuedJob& oldest = snapshot.queued.front();
-  std::vector<std::string> workers = InOrderOfChoice(snapshot.workers);
-  std::vector<std::string> servers = InOrderOfChoice(snapshot.servers);
-  std::string obstacle = Obstacle(snapshot, oldest, workers, servers);
-  if (obstacle.empty()) {
-    workers.resize(oldest.workers);
-    servers.resize(oldest.servers);
-    decision.start = StartJob{oldest.id, std::move(workers), std::move(servers)};
-    return decision;
-  }
-  decision.waiting.push_back({oldest.id, std::move(obstacle)});
-  for (size_t i = 1; i < snapshot.queued.size(); ++i) {
-    decision.waiting.push_back(
-        {snapshot.queued[i].id,
-         absl::StrCat("waiting behind job ", oldest.id, " (", oldest.name, ")")});
+  for (const QueuedJob* job : jobs) {
+    if (std::string lacking = LackingMemory(*job, snapshot.servers); !lacking.empty()) {
+      decision.impossible = WaitingJob{job->id, std::move(lacking)};
+      decision.waiting.clear();
+      return decision;
+    }
+    std::string obstacle = line.Obstacle(*job);
+    if (obstacle.empty()) {
+      decision.start = line.Start(*job);
+      decision.waiting.clear();
+      return decision;
+    }
+    decision.waiting.push_back({job->id, std::move(obstacle)});
   }
   return decision;
+}
+
+std::vector<std::string> LackingDaemons(const QueuedJob& job,
+                                        const std::vector<CandidateDaemon>& workers,
+                                        const std::vector<CandidateDaemon>& servers) {
+  std::vector<std::string> lacking;
+  const auto check = [&lacking](const char* role, uint32_t wanted,
+                                const std::vector<CandidateDaemon>& present) {
+    if (present.size() >= wanted) return;
+    lacking.push_back(absl::StrCat("needs ", Counted(wanted, role), ", cluster has ",
+                                   present.size(),
+                                   present.empty() ? "" : absl::StrCat(" (", Some(NamesOf(present)), ")")));
+  };
+  check("worker", job.workers, workers);
+  check("server", job.servers, servers);
+  return lacking;
+}
+
+std::string LackingMemory(const QueuedJob& job, const std::vector<CandidateDaemon>& servers) {
+  const CandidateDaemon* small = nullptr;
+  size_t fit = 0;
+  for (const CandidateDaemon& server : servers) {
+    if (Fits(server, 0, job.server_bytes)) {
+      ++fit;
+    } else if (small == nullptr) {
+      small = &server;
+    }
+  }
+  if (fit >= job.servers || small == nullptr || servers.size() < job.servers) return "";
+  return absl::StrCat("server ", small->name, " would hold ", job.server_bytes,
+                      " bytes of weights and optimizer state, its limit is ", small->memory_bytes,
+                      "; ask for more servers (resources.servers) or raise --memory_limit");
 }
 
 }  // namespace sangam

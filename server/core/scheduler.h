@@ -2,15 +2,22 @@
 #define SANGAM_SERVER_CORE_SCHEDULER_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 // Which job starts next, on which daemons. Stateless: the same snapshot gives the same decision.
 //
-// One job runs at a time, in the order of submission: the oldest queued job starts when every
-// daemon that it asked for is there, and until then the ones behind it wait too, so that a large
-// job is never overtaken for ever.
+// Jobs stand in line by priority, then by age. A worker has one job at a time; servers have several,
+// as many as their memory holds. A job starts with all its daemons or not at all: one that waits
+// holds nothing.
+//
+// A job that waits is overtaken only where it cannot matter to it: a job behind it may start as
+// long as the waiting one would still find its workers and its servers' memory when all jobs in
+// front of it have ended. So nobody ever waits for a job that stood behind him in line and started
+// later, and yet no worker idles that the waiting job has no use for. A job for which the cluster
+// has too few daemons waits for daemons and not for jobs; until they come it holds back nobody.
 namespace sangam {
 
 struct QueuedJob {
@@ -18,18 +25,31 @@ struct QueuedJob {
   std::string name;
   uint32_t workers = 1;  // how many it asks for
   uint32_t servers = 1;
+  int32_t priority = 0;
+  // Training state, on the server that gets most of it.
+  uint64_t server_bytes = 0;
 };
 
-// A living daemon that could take a job. Servers may hold the weights of finished jobs besides.
+// A job that has its daemons.
+struct RunningJob {
+  uint64_t id = 0;
+  std::string name;
+  int32_t priority = 0;
+  std::vector<std::string> workers;
+  std::map<std::string, uint64_t> server_bytes;  // training state, by server
+};
+
+// A living daemon.
 struct CandidateDaemon {
   std::string name;
   uint64_t jobs_held = 0;
+  // Of a server: 0 means no limit. Weights of finished jobs make room, so they do not count.
+  uint64_t memory_bytes = 0;
 };
 
 struct ClusterSnapshot {
-  std::vector<QueuedJob> queued;  // oldest first
-  // The job that has the daemons now, as people know it: "job 3 (mnist)".
-  std::optional<std::string> running;
+  std::vector<QueuedJob> queued;  // in any order
+  std::vector<RunningJob> running;
   std::vector<CandidateDaemon> workers;
   std::vector<CandidateDaemon> servers;
 };
@@ -46,14 +66,27 @@ struct WaitingJob {
   std::string reason;  // "waiting for 1 of 2 workers (have: w-1)"
 };
 
+// At most one of the first two.
 struct Decision {
   // To be started at once; then decide again.
   std::optional<StartJob> start;
-  // When none starts: every queued job.
+  // Cannot run on these servers, which are enough, even if nothing else did; then decide again.
+  std::optional<WaitingJob> impossible;
+  // When there is neither: every queued job, in line.
   std::vector<WaitingJob> waiting;
 };
 
 Decision Decide(const ClusterSnapshot& snapshot);
+
+// Why the job cannot run on these daemons even if nothing else did, one reason for each kind of
+// daemon: "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)".
+std::vector<std::string> LackingDaemons(const QueuedJob& job,
+                                        const std::vector<CandidateDaemon>& workers,
+                                        const std::vector<CandidateDaemon>& servers);
+
+// Why too few of the servers have the memory that the job needs of each; empty when enough have,
+// or when there are too few anyhow.
+std::string LackingMemory(const QueuedJob& job, const std::vector<CandidateDaemon>& servers);
 
 }  // namespace sangam
 

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/model/optimizer_check.h"
+#include "common/model/weight_decay.h"
 #include "common/plan/page_map.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
@@ -61,18 +63,26 @@ absl::Status CheckLayout(const v1::ModelLayout& layout) {
 
 }  // namespace
 
-std::vector<ElementRange> DecayRanges(const v1::SegmentLayout& segment, uint64_t first,
-                                      uint64_t count) {
-  std::vector<ElementRange> ranges;
+std::vector<ParameterRange> ParameterRanges(const v1::SegmentLayout& segment,
+                                            const v1::OptimizerSpec& optimizer, uint64_t first,
+                                            uint64_t count) {
+  std::vector<ParameterRange> ranges;
   for (const v1::ParameterLayout& parameter : segment.parameter()) {
-    if (!parameter.decay()) continue;
-    const uint64_t begin = std::max(parameter.offset(), first);
-    const uint64_t end = std::min(parameter.offset() + parameter.element_count(), first + count);
-    if (begin >= end) continue;
-    if (!ranges.empty() && ranges.back().end == begin - first) {
-      ranges.back().end = end - first;
+    ParameterRange range;
+    range.begin = std::max(parameter.offset(), first);
+    range.end = std::min(parameter.offset() + parameter.element_count(), first + count);
+    if (range.begin >= range.end) continue;
+    range.begin -= first;
+    range.end -= first;
+    range.parameter = parameter.parameter_index();
+    range.weight_decay = WeightDecayOf(optimizer, parameter);
+    range.average_rate = parameter.average_rate();
+    if (!ranges.empty() && !optimizer.has_lamb() && ranges.back().end == range.begin &&
+        ranges.back().weight_decay == range.weight_decay &&
+        ranges.back().average_rate == range.average_rate) {
+      ranges.back().end = range.end;
     } else {
-      ranges.push_back({begin - first, end - first});
+      ranges.push_back(range);
     }
   }
   return ranges;
@@ -92,7 +102,9 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
   RETURN_IF_ERROR(CheckLayout(plan.layout()));
   ASSIGN_OR_RETURN(const uint32_t server, ServerIndex(plan, server_name));
   ASSIGN_OR_RETURN(PageMap map, PageMap::Create(plan));
-  ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Create(assignment.spec().optimizer()));
+  v1::OptimizerSpec optimizer_spec = assignment.spec().optimizer();
+  ResolveOptimizer(&optimizer_spec);
+  ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Create(optimizer_spec));
   std::vector<PageLayout> pages;
   uint64_t memory_bytes = 0;
   for (uint32_t segment = 0; segment < map.num_segments(); ++segment) {
@@ -101,8 +113,10 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
     const uint32_t uses = std::max(1u, static_cast<uint32_t>(layout.use_size()));
     for (const PageRange& page : map.pages(segment)) {
       if (page.server != server) continue;
-      pages.push_back({segment, page.first_element, page.element_count,
-                       DecayRanges(layout, page.first_element, page.element_count), uses});
+      std::vector<ParameterRange> ranges =
+          ParameterRanges(layout, optimizer_spec, page.first_element, page.element_count);
+      pages.push_back(
+          {segment, page.first_element, page.element_count, std::move(ranges), uses});
       memory_bytes += ParameterPage::MemoryBytes(page.element_count, optimizer);
     }
   }

@@ -18,11 +18,11 @@ struct PageLayout {
   uint32_t segment = 0;
   uint64_t first_element = 0;
   uint64_t element_count = 0;
-  std::vector<ElementRange> decay;  // within the page; sorted, disjoint
-  uint32_t uses = 1;                // of the segment
+  std::vector<ParameterRange> ranges;  // of the page's elements; sorted, disjoint, without gaps
+  uint32_t uses = 1;                   // of the segment
   friend bool operator==(const PageLayout& a, const PageLayout& b) {
     return a.segment == b.segment && a.first_element == b.first_element &&
-           a.element_count == b.element_count && a.decay == b.decay && a.uses == b.uses;
+           a.element_count == b.element_count && a.ranges == b.ranges && a.uses == b.uses;
   }
 };
 
@@ -36,10 +36,13 @@ struct ShardLayout {
   uint64_t memory_bytes = 0;      // two versions and the optimizer's state of all of them
 };
 
-// Where weight decay applies within elements [first, first + count) of a segment, counted from
-// `first`; neighbours are joined.
-std::vector<ElementRange> DecayRanges(const v1::SegmentLayout& segment, uint64_t first,
-                                      uint64_t count);
+// The parameters within elements [first, first + count) of a segment, counted from `first`, and how
+// each is updated. Neighbours that are updated alike are joined, but not where the optimizer needs
+// the norm of each parameter.
+// REQUIRES: ResolveOptimizer was called on `optimizer`.
+std::vector<ParameterRange> ParameterRanges(const v1::SegmentLayout& segment,
+                                            const v1::OptimizerSpec& optimizer, uint64_t first,
+                                            uint64_t count);
 
 // Finds what the server called `server_name` holds. A server may hold no page at all.
 // Errors: InvalidArgument  a plan that does not name this server or contradicts itself, or an

@@ -52,6 +52,8 @@ class TraceStore {
   // Errors: NotFound  nothing is
   absl::StatusOr<v1::JobTrace> Get(uint64_t job) const;
 
+  void Forget(uint64_t job) { jobs_.erase(job); }
+
   size_t size() const { return jobs_.size(); }
 
  private:

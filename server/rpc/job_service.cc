@@ -75,6 +75,12 @@ grpc::Status GrpcJobService::CancelJob(grpc::ServerContext* /*context*/,
   return grpc::Status::OK;
 }
 
+grpc::Status GrpcJobService::DeleteJob(grpc::ServerContext* /*context*/,
+                                       const v1::DeleteJobRequest* request,
+                                       v1::DeleteJobResponse* /*response*/) {
+  return ToGrpcStatus(coordinator_.Delete(*request));
+}
+
 grpc::Status GrpcJobService::GetCluster(grpc::ServerContext* /*context*/,
                                         const v1::GetClusterRequest* /*request*/,
                                         v1::Cluster* response) {

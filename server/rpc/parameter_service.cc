@@ -17,12 +17,14 @@
 #include "proto/parameter_service.grpc.pb.h"
 #include "server/rpc/parameter_stream.h"
 #include "server/rpc/read_weights_call.h"
+#include "server/rpc/vote_stream.h"
 
 namespace sangam {
 namespace {
 
 using RawService = v1::ParameterService::WithRawMethod_PushPull<
-    v1::ParameterService::WithRawMethod_ReadWeights<v1::ParameterService::Service>>;
+    v1::ParameterService::WithRawMethod_ReadWeights<
+        v1::ParameterService::WithRawMethod_Vote<v1::ParameterService::Service>>>;
 
 // Accepts the ReadWeights calls of one queue, one after the other. Lives until the server is shut
 // down.
@@ -62,7 +64,7 @@ class ReadWeightsAcceptor final : public std::enable_shared_from_this<ReadWeight
 
 class ParameterService::Impl {
  public:
-  Impl(const Options& options, ShardFinder find_shard)
+  Impl(const Options& options, ShardFinder find_shard, CounterFinder find_counter)
       : queues_({options.threads, options.max_calls, options.check_interval}) {
     context_.find_shard = std::move(find_shard);
     context_.registry = queues_.registry();
@@ -72,6 +74,12 @@ class ParameterService::Impl {
     context_.hello_deadline = options.hello_deadline;
     context_.stall_deadline = options.stall_deadline;
     context_.end_grace = options.end_grace;
+    votes_.find_counter = std::move(find_counter);
+    votes_.registry = queues_.registry();
+    votes_.activities = queues_.activities();
+    votes_.hello_deadline = options.hello_deadline;
+    votes_.stall_deadline = options.stall_deadline;
+    votes_.end_grace = options.end_grace;
   }
 
   void Register(grpc::ServerBuilder* builder) { queues_.Register(builder, &service_); }
@@ -86,8 +94,19 @@ class ParameterService::Impl {
     };
     accept.registry = queues_.registry();
     accept.activities = queues_.activities();
-    queues_.Start([this, &accept](grpc::ServerCompletionQueue* queue) {
+    StreamAcceptor<VoteStream>::Options accept_votes;
+    accept_votes.request = [this](ServerStream* stream, grpc::ServerCompletionQueue* queue,
+                                  void* tag) {
+      service_.RequestVote(stream->context(), stream->io(), queue, queue, tag);
+    };
+    accept_votes.make_call = [this](std::shared_ptr<ServerStream> stream) {
+      return std::make_shared<VoteStream>(&votes_, std::move(stream));
+    };
+    accept_votes.registry = queues_.registry();
+    accept_votes.activities = queues_.activities();
+    queues_.Start([&](grpc::ServerCompletionQueue* queue) {
       StreamAcceptor<ParameterStream>::Start(accept, queue);
+      StreamAcceptor<VoteStream>::Start(accept_votes, queue);
       std::make_shared<ReadWeightsAcceptor>(&context_, &service_, queue)->AcceptNext();
     });
   }
@@ -97,12 +116,14 @@ class ParameterService::Impl {
 
  private:
   ParameterCallContext context_;
+  VoteCallContext votes_;
   RawService service_;
   CallQueues queues_;  // last: its threads use the above
 };
 
-ParameterService::ParameterService(const Options& options, ShardFinder find_shard)
-    : impl_(std::make_unique<Impl>(options, std::move(find_shard))) {}
+ParameterService::ParameterService(const Options& options, ShardFinder find_shard,
+                                   CounterFinder find_counter)
+    : impl_(std::make_unique<Impl>(options, std::move(find_shard), std::move(find_counter))) {}
 
 ParameterService::~ParameterService() { Stop(); }
 

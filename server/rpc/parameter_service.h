@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/plan/page_map.h"
 #include "server/rpc/parameter_stream.h"
+#include "server/rpc/vote_stream.h"
 
 namespace sangam {
 
@@ -18,7 +19,7 @@ namespace sangam {
 // them; every other service of the same grpc::Server has threads of its own.
 //
 // Order of calls, all on one thread:
-//   ParameterService service(options, finder);
+//   ParameterService service(options, find_shard, find_counter);
 //   service.Register(&builder);      server = builder.BuildAndStart();
 //   service.Start();                 ...
 //   service.EndCalls();              server->Shutdown(deadline);
@@ -32,7 +33,7 @@ class ParameterService {
     // Of the largest page of any job; decides how long a worker's message may be. (The server must
     // let such messages through: grpc::ServerBuilder::SetMaxReceiveMessageSize.)
     uint64_t page_elements = kPageElements;
-    // PushPull and ReadWeights together, at once.
+    // PushPull, ReadWeights and Vote together, at once.
     size_t max_calls = 1024;
     // How often every call looks whether it must end: bounds how late a deadline below is seen.
     absl::Duration check_interval = absl::Milliseconds(500);
@@ -43,7 +44,7 @@ class ParameterService {
     absl::Duration end_grace = absl::Seconds(5);
   };
 
-  ParameterService(const Options& options, ShardFinder find_shard);
+  ParameterService(const Options& options, ShardFinder find_shard, CounterFinder find_counter);
   // Stops, when Stop was not called. The grpc::Server must have been shut down.
   ~ParameterService();
   ParameterService(const ParameterService&) = delete;

@@ -232,7 +232,7 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
   // The answer to a repetition does not depend on what has become of the cluster meanwhile.
   if (request.validate_only() || !IsKnown(submission.request_id)) {
-    RETURN_IF_ERROR(CheckFits(submission.spec, submission.layout, ViewFor(submission)));
+    RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
   }
   if (request.validate_only()) {
     v1::Job job;
@@ -260,6 +260,19 @@ bool Coordinator::IsKnown(const std::string& request_id) const {
   return control_.jobs().IsKnown(request_id);
 }
 
+absl::Status Coordinator::CheckAdmission(const JobTable::Submission& submission,
+                                         bool await_daemons) const {
+  absl::Status daemons;
+  {
+    MutexLock lock(&mutex_);
+    daemons = control_.CheckAdmission(submission, await_daemons);
+  }
+  const absl::Status fits = CheckFits(submission.spec, submission.layout, ViewFor(submission));
+  if (daemons.ok() || absl::IsInvalidArgument(fits)) return fits;
+  if (fits.ok()) return daemons;
+  return absl::FailedPreconditionError(absl::StrCat(daemons.message(), "\n", fits.message()));
+}
+
 ClusterView Coordinator::ViewFor(const JobTable::Submission& submission) const {
   MutexLock lock(&mutex_);
   return control_.ViewFor(submission);
@@ -285,6 +298,11 @@ v1::ListJobsResponse Coordinator::List(const v1::ListJobsRequest& request) const
 absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request) {
   return Do(
       [&request](ControlPlane* control, Moment now) { return control->Cancel(request, now); });
+}
+
+absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
+  return Do(
+      [&request](ControlPlane* control, Moment now) { return control->Delete(request, now); });
 }
 
 v1::Cluster Coordinator::DescribeCluster() const {

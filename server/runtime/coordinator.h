@@ -83,6 +83,7 @@ class Coordinator {
   absl::StatusOr<v1::JobTrace> Trace(absl::string_view id_or_name) const;
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
+  absl::Status Delete(const v1::DeleteJobRequest& request);
   v1::Cluster DescribeCluster() const;
 
   // Events above revision `after`, at most `max_events`; waits for one at most `max_wait`, then
@@ -108,6 +109,8 @@ class Coordinator {
   template <typename Change>
   auto Do(Change change);
   bool IsKnown(const std::string& request_id) const;
+  // Whether the job can run on the daemons that are there; every reason why not.
+  absl::Status CheckAdmission(const JobTable::Submission& submission, bool await_daemons) const;
   // What the planner must know; it works without the lock.
   ClusterView ViewFor(const JobTable::Submission& submission) const;
   // Plans and starts jobs as long as one can start; at once when another call does it.

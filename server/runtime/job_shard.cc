@@ -1,37 +1,84 @@
 #include "server/runtime/job_shard.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/model/initializer.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/page_map.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/model.pb.h"
+#include "proto/parameter_service.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
 #include "server/core/parameter_page.h"
 #include "server/core/shard_layout.h"
+#include "server/core/step_rules.h"
 #include "server/runtime/parameter_shard.h"
 #include "server/runtime/shared_page.h"
+#include "server/runtime/update_pool.h"
+#include "server/runtime/vote_exchange.h"
+#include "server/runtime/vote_link.h"
 
 namespace sangam {
 
-JobShard::JobShard(uint64_t job, ShardLayout layout)
-    : job_(job), layout_(std::move(layout)), memory_bytes_(layout_.memory_bytes) {}
+namespace {
+
+// Of the blocks that compute with a segment, in the order of their uses.
+std::vector<std::string> BlockNames(const v1::ModelLayout& layout, uint32_t segment) {
+  const v1::SegmentLayout& of = layout.segment(static_cast<int>(segment));
+  std::vector<uint32_t> uses(of.use().begin(), of.use().end());
+  if (uses.empty()) uses.push_back(of.block());
+  std::vector<std::string> names;
+  for (const uint32_t block : uses) {
+    if (block >= static_cast<uint32_t>(layout.block_size())) return {};
+    names.push_back(layout.block(static_cast<int>(block)).name());
+  }
+  return names;
+}
+
+WorkerNames NamesOfWorkers(const v1::Plan& plan) {
+  std::vector<std::string> names;
+  for (const v1::WorkerPlan& worker : plan.worker()) names.push_back(worker.name());
+  return std::make_shared<const std::vector<std::string>>(std::move(names));
+}
+
+}  // namespace
+
+JobShard::JobShard(uint64_t job, ShardLayout layout, Environment environment)
+    : job_(job),
+      layout_(std::move(layout)),
+      environment_(std::move(environment)),
+      memory_bytes_(layout_.memory_bytes) {}
 
 absl::StatusOr<std::shared_ptr<JobShard>> JobShard::Create(const v1::Assignment& assignment,
-                                                           ShardLayout layout) {
-  std::shared_ptr<JobShard> shard(new JobShard(assignment.plan().job(), std::move(layout)));
-  RETURN_IF_ERROR(shard->AllocatePages(assignment), "job %d", assignment.plan().job());
+                                                           ShardLayout layout,
+                                                           Environment environment) {
+  const v1::Plan& plan = assignment.plan();
+  std::shared_ptr<JobShard> shard(
+      new JobShard(plan.job(), std::move(layout), std::move(environment)));
+  RETURN_IF_ERROR(shard->AllocatePages(assignment), "job %d", plan.job());
+  if (const StepRules rules = RulesOf(assignment.spec()); rules.votes) {
+    shard->votes_ =
+        std::make_shared<VoteExchange>(plan, shard->layout_.map, shard->layout_.server, rules,
+                                       shard->environment_.open_link, shard->weak_from_this());
+  }
   MutexLock lock(&shard->mutex_);
   shard->peers_ = PeersOf(assignment.plan());
   return shard;
@@ -39,6 +86,8 @@ absl::StatusOr<std::shared_ptr<JobShard>> JobShard::Create(const v1::Assignment&
 
 absl::Status JobShard::AllocatePages(const v1::Assignment& assignment) {
   const v1::Plan& plan = assignment.plan();
+  const StepRules rules = RulesOf(assignment.spec());
+  const WorkerNames workers = NamesOfWorkers(plan);
   pages_.resize(layout_.map.num_segments());
   for (uint32_t s = 0; s < layout_.map.num_segments(); ++s) {
     pages_[s].resize(layout_.map.pages(s).size());
@@ -48,19 +97,24 @@ absl::Status JobShard::AllocatePages(const v1::Assignment& assignment) {
     FillInitialWeights(plan.layout().segment(static_cast<int>(layout.segment)),
                        assignment.spec().seed(), layout.first_element, layout.element_count,
                        initial.data());
+    const uint64_t index = layout.first_element / layout_.map.page_elements();
     ParameterPage::Options options;
     options.segment = layout.segment;
+    options.page = static_cast<uint32_t>(index);
     options.first_element = layout.first_element;
     options.element_count = layout.element_count;
     options.generation = plan.generation();
     options.shares = layout_.shares;
     options.uses = layout.uses;
-    options.decay = layout.decay;
+    options.rules = rules;
+    options.blocks = BlockNames(plan.layout(), layout.segment);
+    options.workers = workers;
+    options.ranges = layout.ranges;
     ASSIGN_OR_RETURN(
         ParameterPage page,
         ParameterPage::Create(std::move(options), layout_.optimizer, std::move(initial)));
-    const uint64_t index = layout.first_element / layout_.map.page_elements();
     pages_[layout.segment][index] = std::make_unique<SharedPage>(job_, std::move(page));
+    held_.push_back(pages_[layout.segment][index].get());
   }
   return absl::OkStatus();
 }
@@ -77,11 +131,7 @@ JobShard::Peers JobShard::PeersOf(const v1::Plan& plan) {
 
 template <typename Visit>
 void JobShard::ForEachPage(const Visit& visit) const {
-  for (const auto& segment : pages_) {
-    for (const std::unique_ptr<SharedPage>& page : segment) {
-      if (page != nullptr) visit(*page);
-    }
-  }
+  for (SharedPage* page : held_) visit(*page);
 }
 
 absl::Status JobShard::CheckJob(const v1::FrameHeader& header) const {
@@ -191,7 +241,81 @@ absl::Status JobShard::AddGradient(const v1::FrameHeader& header, const SlicePay
   key.span = {header.span_begin(), header.span_end()};
   key.samples = header.samples();
   key.use = header.use();
-  return page->Add(key, elements);
+  key.source = header.source();
+  ASSIGN_OR_RETURN(const SharedPage::Vote vote, page->Add(key, elements));
+  HandOn(vote);
+  return absl::OkStatus();
+}
+
+void JobShard::HandOn(const SharedPage::Vote& vote) const {
+  if (vote.has_value() && votes_ != nullptr) votes_->Add(*vote);
+}
+
+void JobShard::ChangePages(std::function<absl::StatusOr<SharedPage::Vote>(SharedPage&)> change) {
+  environment_.pool->ForEach(
+      held_.size(), [shard = shared_from_this(), change = std::move(change)](size_t index) {
+        SharedPage& page = *shard->held_[index];
+        const absl::StatusOr<SharedPage::Vote> vote = change(page);
+        if (vote.ok()) {
+          shard->HandOn(*vote);
+        } else {
+          shard->OnVotesFailed(page.generation(), vote.status());
+        }
+      });
+}
+
+absl::Status JobShard::Run(const v1::Assignment& assignment) {
+  ASSIGN_OR_RETURN(const LearningRate rate,
+                   LearningRate::Create(assignment.spec().optimizer(), assignment.steps_total()),
+                   "job %d", job_);
+  if (votes_ != nullptr) votes_->Run();
+  ChangePages([rate](SharedPage& page) { return page.Begin(rate); });
+  return absl::OkStatus();
+}
+
+std::shared_ptr<VoteCounter> JobShard::counter() const {
+  return votes_ != nullptr && votes_->counts() ? votes_ : nullptr;
+}
+
+std::vector<ParameterPage::Vote> JobShard::Votes() const {
+  std::vector<ParameterPage::Vote> all;
+  ForEachPage([&all](const SharedPage& page) {
+    std::vector<ParameterPage::Vote> votes = page.Votes();
+    all.insert(all.end(), std::make_move_iterator(votes.begin()),
+               std::make_move_iterator(votes.end()));
+  });
+  return all;
+}
+
+void JobShard::OnDecision(std::shared_ptr<const v1::StepDecision> decision) {
+  ChangePages([decision = std::move(decision)](SharedPage& page) { return page.Decide(*decision); });
+}
+
+void JobShard::OnSkippedStep(uint64_t generation, uint64_t step, const std::string& why) {
+  LogWarning("step skipped", "job=%d generation=%d step=%d why=%s", job_, generation, step,
+             LogValue(why));
+  v1::JobReport report;
+  report.mutable_skipped_step()->set_step(step);
+  report.mutable_skipped_step()->set_why(why);
+  Report(generation, std::move(report));
+}
+
+void JobShard::OnVotesFailed(uint64_t generation, const absl::Status& status) {
+  LogWarning("job cannot go on", "job=%d generation=%d status=%s", job_, generation,
+             LogValue(status.ToString()));
+  v1::JobReport report;
+  report.mutable_failed()->set_code(static_cast<int32_t>(status.code()));
+  report.mutable_failed()->set_message(std::string(status.message()));
+  Report(generation, std::move(report));
+}
+
+void JobShard::Report(uint64_t generation, v1::JobReport report) const {
+  if (environment_.report == nullptr) return;
+  v1::ReportRequest request;
+  request.set_job(job_);
+  request.set_generation(generation);
+  *request.add_report() = std::move(report);
+  environment_.report(std::move(request));
 }
 
 std::vector<PageWeights> JobShard::ReadWeights() {
@@ -214,12 +338,18 @@ absl::Status JobShard::BeginGeneration(const v1::Assignment& assignment,
     }
     peers_ = std::move(peers);
   }
-  ForEachPage(
-      [&assignment](SharedPage& page) { page.BeginGeneration(assignment.plan().generation()); });
+  // The counter goes first: votes of the new generation must find it there.
+  if (votes_ != nullptr) votes_->BeginGeneration(assignment.plan());
+  const WorkerNames workers = NamesOfWorkers(assignment.plan());
+  ForEachPage([&](SharedPage& page) {
+    page.BeginGeneration(assignment.plan().generation(), workers);
+    for (ParameterPage::Vote& vote : page.Votes()) HandOn(std::move(vote));
+  });
   return absl::OkStatus();
 }
 
 void JobShard::Reduce() {
+  if (votes_ != nullptr) votes_->End();
   ForEachPage([](SharedPage& page) { page.Reduce(); });
   uint64_t elements = 0;
   for (const PageLayout& page : layout_.pages) elements += page.element_count;
@@ -228,6 +358,7 @@ void JobShard::Reduce() {
 
 void JobShard::Drop() {
   dropped_ = true;
+  if (votes_ != nullptr) votes_->End();
   // Streams and shard hold one another; the shard lets go first.
   ForEachPage([](SharedPage& page) { page.UnsubscribeAll(); });
 }

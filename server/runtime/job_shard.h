@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,24 +12,42 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/tensor/slices.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/parameter_service.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
 #include "server/core/parameter_page.h"
 #include "server/core/shard_layout.h"
 #include "server/runtime/parameter_shard.h"
 #include "server/runtime/shared_page.h"
+#include "server/runtime/update_pool.h"
+#include "server/runtime/vote_exchange.h"
+#include "server/runtime/vote_link.h"
 
 namespace sangam {
 
 // The pages of one job on this server. Thread-safe. Shared, because streams hold it: its memory is
 // freed when the table and the last stream have let go.
-class JobShard final : public ParameterShard {
+class JobShard final : public ParameterShard,
+                       public VoteExchange::Host,
+                       public std::enable_shared_from_this<JobShard> {
  public:
+  // What the shards of a server share.
+  struct Environment {
+    // Outlives the shard; makes the updates that follow a decision.
+    UpdatePool* pool = nullptr;
+    // To the server that counts votes; not needed on that one.
+    VoteLinkFactory open_link;
+    // A report of this server, for the coordinator, without the daemon's identity; on any thread.
+    std::function<void(v1::ReportRequest)> report;
+  };
+
   // Takes the memory that `layout` (of the same assignment) asks for and fills in the initial
   // weights.
   // Errors: ResourceExhausted  the memory cannot be had
   static absl::StatusOr<std::shared_ptr<JobShard>> Create(const v1::Assignment& assignment,
-                                                          ShardLayout layout);
+                                                          ShardLayout layout,
+                                                          Environment environment);
 
   absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) override;
   absl::Status Subscribe(const v1::FrameHeader& header,
@@ -40,6 +59,19 @@ class JobShard final : public ParameterShard {
   // Goes over to the plan of a later generation. Weights stay, parked gradients and subscribers go.
   // Errors: Unimplemented  the plan moves pages to or from this server, or is of another schema
   absl::Status BeginGeneration(const v1::Assignment& assignment, const ShardLayout& layout);
+
+  // All daemons of the plan are ready: updates may be made from now on.
+  // Errors: InvalidArgument  the job's schedule of learning rates is not valid
+  absl::Status Run(const v1::Assignment& assignment);
+
+  // Where other servers' votes on this job are counted; null where they are not.
+  std::shared_ptr<VoteCounter> counter() const;
+
+  // VoteExchange::Host.
+  std::vector<ParameterPage::Vote> Votes() const override;
+  void OnDecision(std::shared_ptr<const v1::StepDecision> decision) override;
+  void OnSkippedStep(uint64_t generation, uint64_t step, const std::string& why) override;
+  void OnVotesFailed(uint64_t generation, const absl::Status& status) override;
 
   // Lets go of everything but the newest weights.
   void Reduce();
@@ -64,20 +96,29 @@ class JobShard final : public ParameterShard {
     std::vector<Worker> worker;
   };
 
-  JobShard(uint64_t job, ShardLayout layout);
+  JobShard(uint64_t job, ShardLayout layout, Environment environment);
   static Peers PeersOf(const v1::Plan& plan);
   absl::Status AllocatePages(const v1::Assignment& assignment);
   absl::Status CheckJob(const v1::FrameHeader& header) const;
   absl::StatusOr<SharedPage*> FindPage(const v1::FrameHeader& header) const;
+  void Report(uint64_t generation, v1::JobReport report) const;
+  // Hands on what a page says, when it says something.
+  void HandOn(const SharedPage::Vote& vote) const;
+  // Calls `change` with every page on the pool, and hands on the votes; an error fails the job.
+  void ChangePages(std::function<absl::StatusOr<SharedPage::Vote>(SharedPage&)> change);
   // Calls `visit` with every page that this server holds.
   template <typename Visit>
   void ForEachPage(const Visit& visit) const;
 
   const uint64_t job_;
   const ShardLayout layout_;
+  const Environment environment_;
   // By segment and page, as in layout_.map; none where another server holds the page. Does not
   // change after Create.
   std::vector<std::vector<std::unique_ptr<SharedPage>>> pages_;
+  std::vector<SharedPage*> held_;  // those that are not none
+  // None when the job takes no decisions about steps as a whole. Does not change after Create.
+  std::shared_ptr<VoteExchange> votes_;
   std::atomic<uint64_t> memory_bytes_;
   std::atomic<bool> dropped_{false};
 

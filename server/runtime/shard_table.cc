@@ -22,6 +22,7 @@
 #include "server/core/shard_layout.h"
 #include "server/runtime/job_shard.h"
 #include "server/runtime/parameter_shard.h"
+#include "server/runtime/vote_link.h"
 
 namespace sangam {
 namespace {
@@ -36,7 +37,9 @@ v1::JobReport Failed(const absl::Status& status) {
 }  // namespace
 
 ShardTable::ShardTable(std::string server_name, ShardTableOptions options)
-    : server_name_(std::move(server_name)), options_(options) {}
+    : server_name_(std::move(server_name)),
+      options_(std::move(options)),
+      pool_(options_.update_threads) {}
 
 ShardTable::~ShardTable() = default;
 
@@ -98,22 +101,38 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
   const uint64_t job = assignment.plan().job();
   const uint64_t generation = assignment.plan().generation();
   const std::optional<Entry> entry = Lookup(job);
-  // The same: nothing new. An older one: superseded by what is here.
-  if (entry.has_value() && generation <= entry->generation) return std::nullopt;
+  // An older one: superseded by what is here.
+  if (entry.has_value() && generation < entry->generation) return std::nullopt;
+  if (entry.has_value() && generation == entry->generation) {
+    if (const absl::Status status = Run(assignment, *entry); !status.ok()) return Failed(status);
+    return std::nullopt;
+  }
   absl::StatusOr<std::shared_ptr<JobShard>> shard = Prepare(assignment, entry.value_or(Entry()));
   if (!shard.ok()) {
     LogWarning("job not prepared", "job=%d generation=%d status=%s", job, generation,
                LogValue(shard.status().ToString()));
     if (entry.has_value() && entry->shard != nullptr) entry->shard->Drop();
-    Store(job, {generation, nullptr, false});
+    Store(job, {generation, nullptr});
     return Failed(shard.status());
   }
-  Store(job, {generation, *shard, false});
+  Store(job, {generation, *shard});
+  if (const absl::Status status = Run(assignment, {generation, *shard}); !status.ok()) {
+    return Failed(status);
+  }
   LogInfo("job prepared", "job=%d generation=%d memory_bytes=%d", job, generation,
           (*shard)->memory_bytes());
   v1::JobReport report;
   report.mutable_ready()->set_memory_bytes((*shard)->memory_bytes());
   return report;
+}
+
+absl::Status ShardTable::Run(const v1::Assignment& assignment, Entry entry) {
+  if (assignment.phase() != v1::Assignment::RUN || entry.running || entry.shard == nullptr) {
+    return absl::OkStatus();
+  }
+  entry.running = true;
+  Store(assignment.plan().job(), entry);
+  return entry.shard->Run(assignment);
 }
 
 absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignment& assignment,
@@ -140,7 +159,8 @@ absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignme
                      " needs ", layout.memory_bytes, " bytes for weights and optimizer state, ",
                      in_use, " are in use, the limit is ", options_.memory_limit));
   }
-  return JobShard::Create(assignment, std::move(layout));
+  return JobShard::Create(assignment, std::move(layout),
+                          {&pool_, options_.open_link, options_.report});
 }
 
 absl::StatusOr<std::shared_ptr<ParameterShard>> ShardTable::Find(uint64_t job) const {
@@ -150,6 +170,15 @@ absl::StatusOr<std::shared_ptr<ParameterShard>> ShardTable::Find(uint64_t job) c
         absl::StrCat("job ", job, ": server '", server_name_, "' does not hold it"));
   }
   return entry->shard;
+}
+
+absl::StatusOr<std::shared_ptr<VoteCounter>> ShardTable::FindCounter(uint64_t job) const {
+  const std::optional<Entry> entry = Lookup(job);
+  std::shared_ptr<VoteCounter> counter;
+  if (entry.has_value() && entry->shard != nullptr) counter = entry->shard->counter();
+  if (counter != nullptr) return counter;
+  return absl::NotFoundError(
+      absl::StrCat("job ", job, ": server '", server_name_, "' does not count its votes"));
 }
 
 uint64_t ShardTable::MemoryBytes() const {

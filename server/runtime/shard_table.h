@@ -2,6 +2,7 @@
 #define SANGAM_SERVER_RUNTIME_SHARD_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,8 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/runtime/parameter_shard.h"
+#include "server/runtime/update_pool.h"
+#include "server/runtime/vote_link.h"
 
 namespace sangam {
 
@@ -23,6 +26,13 @@ struct ShardTableOptions {
   // Bytes of weights and optimizer state that all jobs together may take; 0: no limit. Gradients
   // that wait for their siblings, and copies made for late readers, come on top.
   uint64_t memory_limit = 0;
+  // That make the updates which follow a decision about a whole step.
+  int update_threads = 2;
+  // To the server that counts a job's votes. May be empty where no job has several servers.
+  VoteLinkFactory open_link;
+  // What happens besides Reconcile: a report without the daemon's identity; on any thread. May be
+  // empty.
+  std::function<void(v1::ReportRequest)> report;
 };
 
 // The shards of all jobs on this server. Thread-safe.
@@ -44,6 +54,9 @@ class ShardTable {
   // Errors: NotFound  this server does not hold the job
   absl::StatusOr<std::shared_ptr<ParameterShard>> Find(uint64_t job) const;
 
+  // Errors: NotFound  this server does not count the votes of such a job
+  absl::StatusOr<std::shared_ptr<VoteCounter>> FindCounter(uint64_t job) const;
+
   // Bytes of weights and optimizer state over all jobs.
   uint64_t MemoryBytes() const;
 
@@ -52,6 +65,7 @@ class ShardTable {
     uint64_t generation = 0;
     std::shared_ptr<JobShard> shard;  // null: the job could not be prepared
     bool held = false;                // phase HOLD
+    bool running = false;             // phase RUN has been seen
   };
 
   void DropUnassigned(const std::vector<v1::Assignment>& assignments)
@@ -62,12 +76,16 @@ class ShardTable {
   absl::StatusOr<std::shared_ptr<JobShard>> Prepare(const v1::Assignment& assignment,
                                                     const Entry& existing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
+  // Errors: as JobShard::Run
+  absl::Status Run(const v1::Assignment& assignment, Entry entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
   void Hold(const v1::Assignment& assignment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
   std::optional<Entry> Lookup(uint64_t job) const;
   void Store(uint64_t job, Entry entry);
 
   const std::string server_name_;
   const ShardTableOptions options_;
+  UpdatePool pool_;
   // One Reconcile at a time; held while memory is taken and filled. Before mutex_ when both are.
   Mutex reconcile_mutex_;
   mutable Mutex mutex_;

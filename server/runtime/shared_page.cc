@@ -8,23 +8,41 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/model/learning_rate.h"
 #include "common/tensor/slices.h"
+#include "proto/parameter_service.pb.h"
 #include "proto/tensor.pb.h"
 #include "server/core/parameter_page.h"
 #include "server/runtime/parameter_shard.h"
 
 namespace sangam {
 
-absl::Status SharedPage::Add(const GradientKey& key, SlicePayload elements) {
+template <typename Change>
+absl::StatusOr<SharedPage::Vote> SharedPage::Do(const Change& change) {
+  Vote vote;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(const ParameterPage::Effects effects, page_.Add(key, std::move(elements)));
-    if (!effects.publish.has_value()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(ParameterPage::Effects effects, change(page_));
+    if (!effects.publish.has_value()) return std::move(effects.vote);
+    vote = std::move(effects.vote);
   }
   Deliver();
-  return absl::OkStatus();
+  return vote;
+}
+
+absl::StatusOr<SharedPage::Vote> SharedPage::Add(const GradientKey& key, SlicePayload elements) {
+  return Do([&](ParameterPage& page) { return page.Add(key, std::move(elements)); });
+}
+
+absl::StatusOr<SharedPage::Vote> SharedPage::Decide(const v1::StepDecision& decision) {
+  return Do([&](ParameterPage& page) { return page.Decide(decision); });
+}
+
+absl::StatusOr<SharedPage::Vote> SharedPage::Begin(const LearningRate& rate) {
+  return Do([&](ParameterPage& page) { return page.Begin(rate); });
 }
 
 absl::Status SharedPage::Subscribe(uint64_t generation, uint64_t lowest_step,
@@ -63,17 +81,27 @@ PageWeights SharedPage::Read() const {
   return Weights(page_.current());
 }
 
-void SharedPage::BeginGeneration(uint64_t generation) {
+void SharedPage::BeginGeneration(uint64_t generation, WorkerNames workers) {
   std::vector<Subscription> removed;
   MutexLock lock(&mutex_);
   if (generation <= page_.generation()) return;
-  page_.BeginGeneration(generation);
+  page_.BeginGeneration(generation, std::move(workers));
   removed.swap(subscriptions_);
 }
 
 void SharedPage::Reduce() {
   MutexLock lock(&mutex_);
   page_.Reduce();
+}
+
+std::vector<ParameterPage::Vote> SharedPage::Votes() const {
+  MutexLock lock(&mutex_);
+  return page_.Votes();
+}
+
+uint64_t SharedPage::generation() const {
+  MutexLock lock(&mutex_);
+  return page_.generation();
 }
 
 ParameterPage::Ignored SharedPage::ignored() const {

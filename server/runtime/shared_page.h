@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/model/learning_rate.h"
 #include "common/tensor/slices.h"
+#include "proto/parameter_service.pb.h"
 #include "server/core/parameter_page.h"
 #include "server/runtime/parameter_shard.h"
 
@@ -23,9 +27,14 @@ class SharedPage {
  public:
   SharedPage(uint64_t job, ParameterPage page) : job_(job), page_(std::move(page)) {}
 
-  // Adds a gradient; when it completes the step, also updates the page and sends the new weights.
-  // Errors: as ParameterPage::Add
-  absl::Status Add(const GradientKey& key, SlicePayload elements) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the page says about its step, if anything: for the one who counts.
+  using Vote = std::optional<ParameterPage::Vote>;
+
+  // As ParameterPage's; new weights are sent. Returns what is to be handed on.
+  absl::StatusOr<Vote> Add(const GradientKey& key, SlicePayload elements)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Vote> Decide(const v1::StepDecision& decision) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Vote> Begin(const LearningRate& rate) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sends the weights of `lowest_step` to `sink` when they are held, else the newest ones when they
   // are later, and then every update. A sink that is subscribed already changes nothing.
@@ -42,8 +51,10 @@ class SharedPage {
   PageWeights Read() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // As ParameterPage's; the subscribers belong to the older generation and are let go.
-  void BeginGeneration(uint64_t generation) ABSL_LOCKS_EXCLUDED(mutex_);
-  // As ParameterPage's.
+  void BeginGeneration(uint64_t generation, WorkerNames workers) ABSL_LOCKS_EXCLUDED(mutex_);
+  // As ParameterPage's; so too below.
+  std::vector<ParameterPage::Vote> Votes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t generation() const ABSL_LOCKS_EXCLUDED(mutex_);
   void Reduce() ABSL_LOCKS_EXCLUDED(mutex_);
   ParameterPage::Ignored ignored() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -58,6 +69,9 @@ class SharedPage {
     std::vector<std::shared_ptr<WeightsSink>> sinks;
   };
 
+  // Does `change` to the page, then sends what is new.
+  template <typename Change>
+  absl::StatusOr<Vote> Do(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
   PageWeights Weights(const PageVersion& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
   // What must be sent now; empty: nothing, or another thread sees to it. `sending`: whether the

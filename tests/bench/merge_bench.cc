@@ -85,7 +85,7 @@ class MergeWork {
       ParameterPage::Options options;
       options.element_count = kPageElements;
       options.shares = shares;
-      options.decay = {{0, kPageElements}};
+      options.ranges = {{0, kPageElements, 0, 0.01f, 0}};
       FloatBuffer initial = *FloatBuffer::Allocate(kPageElements);
       std::fill_n(initial.data(), kPageElements, 0.5f);
       pages_.push_back(*ParameterPage::Create(options, optimizer, std::move(initial)));

@@ -161,7 +161,7 @@ class ControlPlaneTest : public ::testing::Test {
   }
   // Both workers report everything up to the end.
   void RunToTheEnd(uint64_t job) {
-    const v1::Plan plan = AssignmentOf("w-1", job)->plan();
+    const v1::Plan plan = AssignmentOf(Job(job).worker(0), job)->plan();
     for (const v1::WorkerPlan& worker : plan.worker()) {
       std::vector<v1::JobReport> reports;
       for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
@@ -328,13 +328,13 @@ TEST_F(ControlPlaneTest, CancelWorksInEveryStateAndIsFinal) {
 
 TEST_F(ControlPlaneTest, OneJobAfterTheOther) {
   const uint64_t first = Running();
-  const uint64_t second = Submit("second", 1, 1);
+  const uint64_t second = Submit("second", 2, 1);
   const uint64_t third = Submit("third", 1, 1);
-  EXPECT_EQ(StateOf(second), "QUEUED: waiting for job 1 (job) to end");
-  EXPECT_EQ(StateOf(third), "QUEUED: waiting behind job 2 (second)");
+  EXPECT_EQ(StateOf(second), "QUEUED: waiting for 2 of 2 workers, busy with job 1 (job)");
+  EXPECT_EQ(StateOf(third), "QUEUED: waiting for 1 of 1 worker, busy with job 1 (job)");
   RunToTheEnd(first);
   EXPECT_EQ(Job(second).state(), v1::STARTING);
-  EXPECT_EQ(StateOf(third), "QUEUED: waiting for job 2 (second) to end");
+  EXPECT_EQ(StateOf(third), "QUEUED: waiting for 1 of 1 worker, busy with job 2 (second)");
   // The server holds the first job's weights and prepares the second one.
   EXPECT_EQ(PhaseOf("s-1", first), "HOLD");
   EXPECT_EQ(PhaseOf("s-1", second), "PREPARE");
@@ -373,15 +373,28 @@ TEST_F(PlanningTest, AJobIsPlannedOnceAndStartsWithItsPlan) {
   EXPECT_EQ(control_.TakeToPlan(), nullptr);
   // Meanwhile life goes on; another job waits for its turn.
   Pass(1);
-  const uint64_t later = control_.Submit(SubmissionOf(SmallJob("later", 1, 1)), Now())->id();
+  const uint64_t later = control_.Submit(SubmissionOf(SmallJob("later", 2, 1)), Now())->id();
   EXPECT_EQ(control_.TakeToPlan(), nullptr);
   OnPlanned(first_);
   EXPECT_EQ(StateOf(job_), "STARTING: on workers w-1 and servers s-1");
-  EXPECT_EQ(StateOf(later), "QUEUED: waiting for job 1 (job) to end");
+  EXPECT_EQ(StateOf(later), "QUEUED: waiting for 1 of 2 workers, busy with job 1 (job)");
   EXPECT_EQ(control_.TakeToPlan(), nullptr);
   // Once only.
   OnPlanned(first_);
   EXPECT_EQ(Job(job_).history_size(), 2);
+}
+
+TEST_F(PlanningTest, AJobOfHigherPriorityIsPlannedInstead) {
+  v1::JobSpec spec = SmallJob("urgent", 2, 1);
+  spec.set_priority(1);
+  const uint64_t urgent = control_.Submit(SubmissionOf(spec), Now())->id();
+  OnPlanned(first_);
+  EXPECT_EQ(Job(job_).state(), v1::QUEUED);
+  const auto second = control_.TakeToPlan();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->job, urgent);
+  OnPlanned(second);
+  EXPECT_EQ(Job(urgent).state(), v1::STARTING);
 }
 
 TEST_F(PlanningTest, APlanForDaemonsThatHaveGoneIsDroppedAndMadeAnew) {
@@ -879,6 +892,169 @@ TEST_F(ControlPlaneTest, ChangesTellWhoMustBeWoken) {
   const ControlPlane::Changes submitted = control_.TakeChanges();
   EXPECT_FALSE(submitted.assignments);
   EXPECT_TRUE(submitted.events);
+}
+
+// Four workers and two servers, shared by several jobs.
+class SeveralJobsTest : public ControlPlaneTest {
+ protected:
+  SeveralJobsTest() {
+    for (const char* name : {"s-1", "s-2", "w-1", "w-2", "w-3", "w-4"}) Join(name);
+  }
+  uint64_t SubmitAt(int32_t priority, uint32_t workers) {
+    v1::JobSpec spec = SmallJob(absl::StrCat("p", priority), workers, 1);
+    spec.set_priority(priority);
+    return SubmitSpec(spec);
+  }
+  absl::Status DeleteJob(uint64_t job) {
+    v1::DeleteJobRequest request;
+    request.set_job(absl::StrCat(job));
+    return control_.Delete(request, Now());
+  }
+};
+
+TEST_F(SeveralJobsTest, TwoJobsTrainSideBySide) {
+  const uint64_t a = Submit("a", 2, 2);
+  const uint64_t b = Submit("b", 2, 2);
+  EXPECT_EQ(StateOf(a), "STARTING: on workers w-1, w-2 and servers s-1, s-2");
+  EXPECT_EQ(StateOf(b), "STARTING: on workers w-3, w-4 and servers s-1, s-2");
+  AllReady(b);
+  AllReady(a);
+  // Reports of the one say nothing of the other.
+  EXPECT_EQ(Report("w-1", b, {Finished()}).code(), absl::StatusCode::kAborted);
+  RunToTheEnd(b);
+  EXPECT_EQ(Job(b).state(), v1::SUCCEEDED);
+  EXPECT_EQ(Job(a).state(), v1::RUNNING);
+  EXPECT_EQ(PhaseOf("s-1", a), "RUN");
+  EXPECT_EQ(PhaseOf("s-1", b), "HOLD");
+  EXPECT_EQ(PhaseOf("w-3", b), "none");
+  RunToTheEnd(a);
+  EXPECT_EQ(Job(a).state(), v1::SUCCEEDED);
+}
+
+TEST_F(SeveralJobsTest, AJobWithoutItsWorkersHoldsNone) {
+  const uint64_t first = Submit("first", 3, 1);
+  const uint64_t second = Submit("second", 3, 1);
+  EXPECT_EQ(Job(first).state(), v1::STARTING);
+  EXPECT_EQ(StateOf(second), "QUEUED: waiting for 2 of 3 workers, busy with job 1 (first)");
+  EXPECT_EQ(PhaseOf("w-4", second), "none");
+  AllReady(first);
+  RunToTheEnd(first);
+  EXPECT_EQ(StateOf(second), "STARTING: on workers w-1, w-2, w-3 and servers s-2");
+}
+
+TEST_F(SeveralJobsTest, PriorityDecidesWhoIsNextAndStopsNobody) {
+  const uint64_t first = Submit("first", 4, 1);
+  const uint64_t low = SubmitAt(-1, 3);
+  const uint64_t middle = SubmitAt(0, 3);
+  const uint64_t high = SubmitAt(5, 2);
+  EXPECT_EQ(Job(first).state(), v1::STARTING);
+  CancelJob(first, "");
+  EXPECT_EQ(Job(high).state(), v1::STARTING);
+  EXPECT_EQ(StateOf(middle), "QUEUED: waiting for 1 of 3 workers, busy with job 4 (p5)");
+  EXPECT_EQ(Job(low).state(), v1::QUEUED);
+  CancelJob(high, "");
+  EXPECT_EQ(Job(middle).state(), v1::STARTING);
+}
+
+TEST_F(SeveralJobsTest, ALostServerFailsAllItsJobsALostWorkerItsOwn) {
+  const uint64_t a = Submit("a", 1, 2);
+  const uint64_t b = Submit("b", 1, 2);
+  const uint64_t c = Submit("c", 1, 1);
+  for (const uint64_t job : {a, b, c}) AllReady(job);
+  ASSERT_EQ(Job(c).server(0), "s-1");
+  Kill("w-2");
+  Pass(6);
+  EXPECT_EQ(StateOf(b), "FAILED: worker w-2 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(Job(a).state(), v1::RUNNING);
+  EXPECT_EQ(Job(c).state(), v1::RUNNING);
+  Kill("s-1");
+  Pass(6);
+  EXPECT_EQ(StateOf(a), "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(StateOf(c), "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+}
+
+TEST_F(SeveralJobsTest, ABrokenLinkFailsTheJobOfTheLink) {
+  const uint64_t a = Submit("a", 2, 1);
+  const uint64_t b = Submit("b", 2, 1);
+  AllReady(a);
+  AllReady(b);
+  ASSERT_TRUE(Report("w-3", b, {Failed(kUnavailable, "connection reset")}).ok());
+  Pass(6);
+  EXPECT_EQ(StateOf(b), "FAILED: worker w-3 failed: UNAVAILABLE: connection reset");
+  EXPECT_EQ(Job(a).state(), v1::RUNNING);
+}
+
+TEST_F(SeveralJobsTest, TheCoordinatorServesTheDataOfSeveralJobs) {
+  v1::JobSpec spec = SmallJob("served", 1, 1);
+  spec.mutable_data()->set_served(true);
+  const uint64_t a = SubmitSpec(spec);
+  const uint64_t b = SubmitSpec(spec);
+  EXPECT_EQ(control_.ServedJobs().size(), 2u);
+  control_.OnServedData(a, 1, absl::NotFoundError("no such file"), Now());
+  EXPECT_EQ(Job(a).state(), v1::FAILED);
+  ASSERT_EQ(control_.ServedJobs().size(), 1u);
+  EXPECT_EQ(control_.ServedJobs()[0]->plan().job(), b);
+}
+
+TEST_F(SeveralJobsTest, TheMemoryOfAJobIsCountedAndReleased) {
+  const uint64_t job = Submit("job", 1, 2);
+  EXPECT_EQ(Job(job).server_memory_bytes(), 12u * 67);
+  AllReady(job);
+  RunToTheEnd(job);
+  EXPECT_EQ(Job(job).server_memory_bytes(), 4u * 67);
+  const uint64_t cancelled = Submit("cancelled", 1, 2);
+  CancelJob(cancelled, "");
+  EXPECT_EQ(Job(cancelled).server_memory_bytes(), 0u);
+  Leave("s-2", "");
+  EXPECT_EQ(Job(job).server_memory_bytes(), 0u);
+}
+
+TEST_F(SeveralJobsTest, OnlyAJobThatHasEndedIsDeletedWithItsWeights) {
+  const uint64_t job = Submit("job", 1, 1);
+  AllReady(job);
+  EXPECT_EQ(DeleteJob(job).message(),
+            "job 1 (job) is RUNNING, expected one that has ended; cancel it first");
+  RunToTheEnd(job);
+  EXPECT_EQ(PhaseOf("s-1", job), "HOLD");
+  EXPECT_TRUE(DeleteJob(job).ok());
+  EXPECT_EQ(PhaseOf("s-1", job), "none");
+  EXPECT_EQ(control_.jobs().Get(job), nullptr);
+  EXPECT_EQ(DeleteJob(job).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Submit("next", 1, 1), job + 1);
+}
+
+TEST_F(SeveralJobsTest, WhatTheClusterNeverCanIsNotAdmitted) {
+  const JobTable::Submission five = SubmissionOf(SmallJob("job", 5, 3));
+  EXPECT_EQ(control_.CheckAdmission(five, false).message(),
+            "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)\n"
+            "needs 3 servers, cluster has 2 (s-1, s-2)");
+  EXPECT_TRUE(control_.CheckAdmission(five, true).ok());
+  Submit("running", 4, 2);
+  // That others run is no reason.
+  EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(SmallJob("job", 4, 2)), false).ok());
+}
+
+TEST_F(ControlPlaneTest, AJobWaitsForTheMemoryOfRunningOnes) {
+  v1::RegisterRequest server = Registration(Daemon(v1::SERVER, "s-1"));
+  server.set_memory_bytes(12 * 67 + 4 * 67);
+  ASSERT_TRUE(control_.Register(server, Now()).ok());
+  alive_["s-1"] = server.daemon();
+  Join("w-1");
+  Join("w-2");
+  const uint64_t first = Submit("first", 1, 1);
+  const uint64_t second = Submit("second", 1, 1);
+  EXPECT_EQ(StateOf(second),
+            "QUEUED: waiting for memory of 1 of 1 server: needs 804 bytes on each; s-1 has 268 of "
+            "1072 left, the rest is of running jobs");
+  AllReady(first);
+  RunToTheEnd(first);
+  EXPECT_EQ(Job(second).state(), v1::STARTING);
+  EXPECT_TRUE(Job(first).weights_available());
+  v1::JobSpec wide = SmallJob("wide", 1, 1);
+  wide.mutable_model()->mutable_block(0)->mutable_layer(1)->mutable_linear()->set_out_features(12);
+  EXPECT_EQ(control_.CheckAdmission(SubmissionOf(wide), true).message(),
+            "server s-1 would hold 1188 bytes of weights and optimizer state, its limit is 1072; "
+            "ask for more servers (resources.servers) or raise --memory_limit");
 }
 
 }  // namespace

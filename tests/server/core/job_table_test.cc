@@ -300,5 +300,40 @@ TEST(JobTableTest, ARequestIsKnownAsLongAsItsJob) {
   EXPECT_FALSE(table.IsKnown("a"));
 }
 
+TEST(JobTableTest, ListsByState) {
+  JobTable table(JobTable::Options{});
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(table.Submit(Submission("job"), kNow).ok());
+  ASSERT_TRUE(table.ChangeState(2, v1::CANCELLED, "", kNow).ok());
+  ASSERT_TRUE(table.ChangeState(4, v1::STARTING, "", kNow).ok());
+  v1::ListJobsRequest request;
+  request.add_state(v1::QUEUED);
+  request.add_state(v1::CANCELLED);
+  request.set_page_size(2);
+  v1::ListJobsResponse page = table.List(request);
+  ASSERT_EQ(page.job_size(), 2);
+  EXPECT_EQ(page.job(0).id(), 3u);
+  EXPECT_EQ(page.job(1).id(), 2u);
+  EXPECT_TRUE(page.more());
+  request.set_before_id(2);
+  page = table.List(request);
+  ASSERT_EQ(page.job_size(), 1);
+  EXPECT_EQ(page.job(0).id(), 1u);
+  EXPECT_FALSE(page.more());
+}
+
+TEST(JobTableTest, DeletesAJobThatHasEndedWithItsRequestId) {
+  JobTable table(JobTable::Options{});
+  ASSERT_TRUE(table.Submit(Submission("job", "once"), kNow).ok());
+  EXPECT_EQ(table.Delete(1).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(table.ChangeState(1, v1::CANCELLED, "", kNow).ok());
+  EXPECT_TRUE(table.Delete(1).ok());
+  EXPECT_EQ(table.Delete(1).code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(table.IsKnown("once"));
+  EXPECT_EQ(*table.Submit(Submission("job", "once"), kNow), 2u);
+  // What is forgotten of the others does not stumble over it.
+  ASSERT_TRUE(table.ChangeState(2, v1::CANCELLED, "", kNow).ok());
+  EXPECT_EQ(table.size(), 1u);
+}
+
 }  // namespace
 }  // namespace sangam

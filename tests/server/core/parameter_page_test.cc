@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/learning_rate.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
@@ -486,12 +487,12 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
   };
   ParameterPage::Options good;
   good.element_count = 10;
-  good.decay = {{0, 3}, {3, 5}, {9, 10}};
+  good.ranges = {{0, 3}, {3, 5}, {5, 10}};
   EXPECT_FALSE(refused(good, 10));
   EXPECT_TRUE(refused(good, 9));
   ParameterPage::Options bad = good;
   bad.element_count = 0;
-  bad.decay.clear();
+  bad.ranges.clear();
   EXPECT_TRUE(refused(bad, 0));
   bad = good;
   bad.shares = 0;
@@ -499,10 +500,15 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
   bad = good;
   bad.uses = 0;
   EXPECT_TRUE(refused(bad, 10));
-  for (const std::vector<ElementRange>& decay :
-       {std::vector<ElementRange>{{0, 11}}, {{5, 5}}, {{5, 4}}, {{0, 4}, {3, 5}}}) {
+  for (const std::vector<ParameterRange>& ranges :
+       {std::vector<ParameterRange>{{0, 11}},
+        {{0, 0}, {0, 10}},
+        {{0, 9}},
+        {{1, 10}},
+        {{0, 4}, {5, 10}},
+        {{0, 4}, {3, 10}}}) {
     bad = good;
-    bad.decay = decay;
+    bad.ranges = ranges;
     EXPECT_TRUE(refused(bad, 10));
   }
 }
@@ -513,6 +519,14 @@ TEST(CheckGenerationTest, OlderIsAbortedLaterIsRefused) {
   EXPECT_EQ(CheckGeneration(5, 4).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// The page, with training begun.
+ParameterPage Begun(ParameterPage page) {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(0.1f);
+  EXPECT_TRUE(page.Begin(*LearningRate::Create(spec, 100)).ok());
+  return page;
+}
+
 // One step of a page with a single share.
 void Step(ParameterPage* page, uint64_t step, std::mt19937* random) {
   EXPECT_TRUE(Add(page, Key(step, {0, 1}, 4), RandomFloats(page->options().element_count, random)));
@@ -520,10 +534,10 @@ void Step(ParameterPage* page, uint64_t step, std::mt19937* random) {
 
 TEST(ParameterPageTest, SnapshotSurvivesLaterUpdates) {
   std::mt19937 random(11);
-  ParameterPage page = MakePage(MakeAdamW(), RandomFloats(100, &random), 1);
+  ParameterPage page = Begun(MakePage(MakeAdamW(), RandomFloats(100, &random), 1));
   Step(&page, 0, &random);
   Step(&page, 1, &random);
-  const PageState snapshot = page.Snapshot();
+  const PageState snapshot = *page.Snapshot();
   EXPECT_EQ(snapshot.step, 2u);
   EXPECT_EQ(snapshot.updates, 2u);
   const std::vector<float> weights = Values(snapshot.weights);
@@ -533,24 +547,24 @@ TEST(ParameterPageTest, SnapshotSurvivesLaterUpdates) {
   EXPECT_TRUE(SameBits(Values(snapshot.weights), weights));
   EXPECT_TRUE(SameBits(Values(snapshot.state[0]), first));
   EXPECT_TRUE(SameBits(Values(snapshot.state[1]), second));
-  EXPECT_FALSE(SameBits(Values(page.Snapshot().state[0]), first));
+  EXPECT_FALSE(SameBits(Values(page.Snapshot()->state[0]), first));
 }
 
 TEST(ParameterPageTest, SnapshotCopiesNothingUntilTheNextUpdate) {
-  ParameterPage page = MakePage(MakeMomentum(), {1, 2}, 1);
-  const float* const before = page.Snapshot().state[0].data();
-  EXPECT_EQ(page.Snapshot().state[0].data(), before);
-  EXPECT_EQ(page.Snapshot().weights.data(), page.current().weights.data());
+  ParameterPage page = Begun(MakePage(MakeMomentum(), {1, 2}, 1));
+  const float* const before = page.Snapshot()->state[0].data();
+  EXPECT_EQ(page.Snapshot()->state[0].data(), before);
+  EXPECT_EQ(page.Snapshot()->weights.data(), page.current().weights.data());
   // Nobody holds a snapshot now: the update works in place.
   EXPECT_TRUE(Add(&page, Key(0, {0, 1}), {1, 1}));
-  EXPECT_EQ(page.Snapshot().state[0].data(), before);
+  EXPECT_EQ(page.Snapshot()->state[0].data(), before);
 }
 
 TEST(ParameterPageTest, RestoredPageGoesOnWithTheSameBits) {
   std::mt19937 random(12);
-  ParameterPage page = MakePage(MakeAdamW(), RandomFloats(100, &random), 1);
+  ParameterPage page = Begun(MakePage(MakeAdamW(), RandomFloats(100, &random), 1));
   for (uint64_t step = 0; step < 3; ++step) Step(&page, step, &random);
-  const PageState snapshot = page.Snapshot();
+  const PageState snapshot = *page.Snapshot();
   PageState state;
   state.step = snapshot.step;
   state.updates = snapshot.updates;
@@ -562,6 +576,7 @@ TEST(ParameterPageTest, RestoredPageGoesOnWithTheSameBits) {
       ParameterPage::Restore(options, MakeAdamW(), std::move(state));
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->current().step, 3u);
+  *restored = Begun(*std::move(restored));
   for (uint64_t step = 3; step < 6; ++step) {
     const std::vector<float> gradient = RandomFloats(100, &random);
     EXPECT_TRUE(Add(&page, Key(step, {0, 1}, 4), gradient));

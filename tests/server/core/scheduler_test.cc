@@ -1,9 +1,14 @@
 #include "server/core/scheduler.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
 namespace sangam {
@@ -15,8 +20,8 @@ ClusterSnapshot Snapshot(const Names& workers, const Names& servers,
                          const std::vector<QueuedJob>& queued) {
   ClusterSnapshot snapshot;
   snapshot.queued = queued;
-  for (const std::string& name : workers) snapshot.workers.push_back({name, 0});
-  for (const std::string& name : servers) snapshot.servers.push_back({name, 0});
+  for (const std::string& name : workers) snapshot.workers.push_back({name, 0, 0});
+  for (const std::string& name : servers) snapshot.servers.push_back({name, 0, 0});
   return snapshot;
 }
 
@@ -24,6 +29,7 @@ ClusterSnapshot Snapshot(const Names& workers, const Names& servers,
 Names Reasons(const ClusterSnapshot& snapshot) {
   const Decision decision = Decide(snapshot);
   EXPECT_FALSE(decision.start.has_value());
+  EXPECT_FALSE(decision.impossible.has_value());
   Names reasons;
   for (const WaitingJob& waiting : decision.waiting) {
     reasons.push_back(absl::StrCat(waiting.job, ": ", waiting.reason));
@@ -62,21 +68,149 @@ TEST(SchedulerTest, ShowsAtMostEightNames) {
                    "...)"}));
 }
 
-TEST(SchedulerTest, OneJobAtATime) {
-  ClusterSnapshot snapshot = Snapshot({"w1", "w2"}, {"s1"}, {{4, "a", 1, 1}, {5, "b", 1, 1}});
-  snapshot.running = "job 3 (mnist)";
-  EXPECT_EQ(Reasons(snapshot),
-            (Names{"4: waiting for job 3 (mnist) to end", "5: waiting behind job 4 (a)"}));
+// The job that starts, with its daemons: "5: w4 on s1"; empty when none does.
+std::string Started(const ClusterSnapshot& snapshot) {
+  const Decision decision = Decide(snapshot);
+  if (!decision.start.has_value()) return "";
+  return absl::StrCat(decision.start->job, ": ", absl::StrJoin(decision.start->workers, " "), " on ",
+                      absl::StrJoin(decision.start->servers, " "));
 }
 
-TEST(SchedulerTest, ASmallJobDoesNotOvertakeALargeOne) {
-  EXPECT_EQ(Reasons(Snapshot({"w1"}, {"s1"}, {{4, "large", 2, 1}, {5, "small", 1, 1}})),
-            (Names{"4: waiting for 1 of 2 workers (have: w1)", "5: waiting behind job 4 (large)"}));
+TEST(SchedulerTest, JobsRunBesideOneAnotherOnTheWorkersThatAreFree) {
+  ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3"}, {"s1"}, {{4, "a", 2, 1}, {5, "b", 1, 1}});
+  snapshot.running = {{3, "mnist", 0, {"w2"}, {{"s1", 10}}}};
+  EXPECT_EQ(Started(snapshot), "4: w1 w3 on s1");
+  snapshot.running.push_back({4, "a", 0, {"w1", "w3"}, {{"s1", 10}}});
+  snapshot.queued.erase(snapshot.queued.begin());
+  EXPECT_EQ(Reasons(snapshot),
+            (Names{"5: waiting for 1 of 1 worker, busy with job 3 (mnist), job 4 (a)"}));
+}
+
+TEST(SchedulerTest, HigherPriorityStandsInFront) {
+  ClusterSnapshot snapshot =
+      Snapshot({"w1"}, {"s1"}, {{4, "old", 1, 1, 0}, {5, "b", 1, 1, 7}, {6, "c", 1, 1, 7}});
+  EXPECT_EQ(Started(snapshot), "5: w1 on s1");
+  snapshot.queued[0].priority = 8;
+  EXPECT_EQ(Started(snapshot), "4: w1 on s1");
+  snapshot.queued[0].priority = -1;
+  snapshot.running = {{3, "r", -5, {"w1"}, {{"s1", 0}}}};
+  EXPECT_EQ(Reasons(snapshot)[0], "5: waiting for 1 of 1 worker, busy with job 3 (r)");
+  EXPECT_EQ(Reasons(snapshot)[2], "4: waiting for 1 of 1 worker, busy with job 3 (r)");
+}
+
+TEST(SchedulerTest, ASmallJobDoesNotTakeWorkersThatALargeOneWaitsFor) {
+  ClusterSnapshot snapshot =
+      Snapshot({"w1", "w2", "w3"}, {"s1"}, {{4, "large", 3, 1}, {5, "small", 1, 1}});
+  snapshot.running = {{3, "r", 0, {"w1"}, {{"s1", 0}}}};
+  EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 3 workers, busy with job 3 (r)",
+                                      "5: waiting behind job 4 (large)"}));
+}
+
+TEST(SchedulerTest, ASmallJobTakesAWorkerThatTheLargeOneHasNoUseFor) {
+  // When job 3 has ended three workers are free, whatever job 5 does on the fourth.
+  ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {"s1"},
+                                      {{4, "large", 3, 1}, {5, "small", 1, 1}, {6, "next", 1, 1}});
+  snapshot.running = {{3, "r", 0, {"w1", "w2"}, {{"s1", 0}}}};
+  EXPECT_EQ(Started(snapshot), "5: w3 on s1");
+  // The same again would keep the large one waiting.
+  snapshot.running.push_back({5, "small", 0, {"w3"}, {{"s1", 0}}});
+  snapshot.queued.erase(snapshot.queued.begin() + 1);
+  EXPECT_EQ(Reasons(snapshot)[1], "6: waiting behind job 4 (large)");
+  // A job that came behind, but had started before, counts as little in front as the small one.
+  snapshot.running = {{3, "r", 0, {"w1", "w2"}, {{"s1", 0}}}};
+  snapshot.queued[0].priority = 1;
+  EXPECT_EQ(Reasons(snapshot)[1], "6: waiting behind job 4 (large)");
+}
+
+TEST(SchedulerTest, AJobForWhichDaemonsAreMissingHoldsBackNobody) {
+  ClusterSnapshot snapshot = Snapshot({"w1"}, {"s1"}, {{4, "large", 2, 1}, {5, "small", 1, 1}});
+  EXPECT_EQ(Started(snapshot), "5: w1 on s1");
+}
+
+TEST(SchedulerTest, MemoryOfRunningJobsIsWaitedFor) {
+  ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3"}, {}, {{4, "big", 1, 2, 0, 60}});
+  snapshot.servers = {{"s1", 1, 100}, {"s2", 1, 100}};
+  snapshot.running = {{3, "r", 0, {"w1"}, {{"s1", 40}, {"s2", 41}}}};
+  EXPECT_EQ(Reasons(snapshot),
+            (Names{"4: waiting for memory of 1 of 2 servers: needs 60 bytes on each; s2 has 59 of "
+                   "100 left, the rest is of running jobs"}));
+  // One without a limit does as well.
+  snapshot.servers.push_back({"s3", 5, 0});
+  EXPECT_EQ(Started(snapshot), "4: w2 on s1 s3");
+}
+
+TEST(SchedulerTest, ASmallJobDoesNotTakeTheMemoryThatALargeOneWaitsFor) {
+  ClusterSnapshot snapshot =
+      Snapshot({"w1", "w2", "w3"}, {}, {{4, "big", 1, 1, 0, 80}, {5, "small", 1, 1, 0, 30}});
+  snapshot.servers = {{"s1", 1, 100}};
+  snapshot.running = {{3, "r", 0, {"w1"}, {{"s1", 50}}}};
+  EXPECT_EQ(Reasons(snapshot)[1], "5: waiting behind job 4 (big)");
+  snapshot.queued[1].server_bytes = 20;
+  EXPECT_EQ(Started(snapshot), "5: w2 on s1");
+}
+
+TEST(SchedulerTest, WhatNoServerCanHoldIsImpossible) {
+  ClusterSnapshot snapshot = Snapshot({}, {}, {{4, "big", 1, 2, 0, 101}});
+  snapshot.servers = {{"s1", 0, 0}, {"s2", 0, 100}};
+  const Decision decision = Decide(snapshot);
+  ASSERT_TRUE(decision.impossible.has_value());
+  EXPECT_EQ(decision.impossible->job, 4u);
+  EXPECT_EQ(decision.impossible->reason,
+            "server s2 would hold 101 bytes of weights and optimizer state, its limit is 100; ask "
+            "for more servers (resources.servers) or raise --memory_limit");
+  snapshot.servers = {{"s2", 0, 100}};
+  EXPECT_EQ(Reasons(snapshot)[0],
+            "4: waiting for 1 of 1 worker (have: none) and 1 of 2 servers (have: s2)");
+}
+
+TEST(SchedulerTest, LackingDaemonsAreCounted) {
+  EXPECT_EQ(LackingDaemons({0, "a", 5, 2}, {{"w2", 0, 0}, {"w1", 0, 0}}, {}),
+            (Names{"needs 5 workers, cluster has 2 (w1, w2)", "needs 2 servers, cluster has 0"}));
+  EXPECT_EQ(LackingDaemons({0, "a", 1, 1}, {{"w1", 0, 0}}, {{"s1", 0, 0}}), Names{});
+}
+
+// Random arrivals and ends: nobody waits for one that stood behind him and started later, and when
+// all jobs are of a kind that the cluster can run, all of them run.
+TEST(SchedulerTest, NobodyStarves) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {}, {});
+    snapshot.servers = {{"s1", 0, 100}, {"s2", 0, 100}, {"s3", 0, 0}};
+    uint64_t last = 0;
+    std::map<uint64_t, int> overtaken;
+    for (int event = 0; event < 400; ++event) {
+      if (snapshot.queued.size() < 6) {
+        snapshot.queued.push_back({++last, "j", static_cast<uint32_t>(1 + random() % 4),
+                                   static_cast<uint32_t>(1 + random() % 3), 0, random() % 101});
+      }
+      while (const auto start = Decide(snapshot).start) {
+        const auto job = std::find_if(snapshot.queued.begin(), snapshot.queued.end(),
+                                      [&](const QueuedJob& q) { return q.id == start->job; });
+        RunningJob running{job->id, "j", 0, start->workers, {}};
+        for (const std::string& server : start->servers) {
+          running.server_bytes[server] = job->server_bytes;
+        }
+        snapshot.queued.erase(job);
+        snapshot.running.push_back(running);
+        std::map<std::string, int> used;
+        for (const RunningJob& other : snapshot.running) {
+          for (const std::string& worker : other.workers) EXPECT_EQ(++used[worker], 1);
+        }
+      }
+      if (snapshot.queued.empty()) continue;
+      const uint64_t first = snapshot.queued.front().id;
+      // Only jobs that overtook the first one run: it must have started then.
+      bool older = false;
+      for (const RunningJob& running : snapshot.running) older = older || running.id < first;
+      ASSERT_TRUE(older) << "job " << first << " waits for younger ones";
+      snapshot.running.erase(snapshot.running.begin() + random() % snapshot.running.size());
+    }
+  }
 }
 
 TEST(SchedulerTest, PrefersServersThatHoldLess) {
   ClusterSnapshot snapshot = Snapshot({"w1"}, {}, {{4, "a", 1, 2}});
-  snapshot.servers = {{"s1", 2}, {"s2", 0}, {"s3", 1}};
+  snapshot.servers = {{"s1", 2, 0}, {"s2", 0, 0}, {"s3", 1, 0}};
   EXPECT_EQ(Decide(snapshot).start->servers, (Names{"s2", "s3"}));
 }
 

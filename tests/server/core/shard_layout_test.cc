@@ -6,15 +6,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
+#include "server/core/optimizer.h"
 
 namespace sangam {
 namespace {
 
 void AddParameter(v1::SegmentLayout* segment, uint64_t count, bool decay) {
+  const int index = segment->parameter_size();
   v1::ParameterLayout* parameter = segment->add_parameter();
+  parameter->set_name(absl::StrCat("p", index));
+  parameter->set_parameter_index(static_cast<uint32_t>(index));
   parameter->set_offset(segment->element_count());
   parameter->set_element_count(count);
   parameter->set_decay(decay);
@@ -28,7 +33,7 @@ v1::Assignment TwoServers() {
   v1::Assignment assignment;
   assignment.set_phase(v1::Assignment::PREPARE);
   assignment.mutable_spec()->mutable_optimizer()->set_learning_rate(0.1f);
-  assignment.mutable_spec()->mutable_optimizer()->mutable_momentum();
+  assignment.mutable_spec()->mutable_optimizer()->mutable_momentum()->set_weight_decay(0.5f);
   v1::Plan* plan = assignment.mutable_plan();
   plan->set_job(1);
   plan->set_generation(1);
@@ -48,24 +53,59 @@ v1::Assignment TwoServers() {
   return assignment;
 }
 
-TEST(DecayRangesTest, AreCutToThePageAndCountedFromIt) {
+v1::OptimizerSpec Sgd(float weight_decay) {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(1);
+  spec.mutable_sgd()->set_weight_decay(weight_decay);
+  return spec;
+}
+
+using Ranges = std::vector<ParameterRange>;
+
+TEST(ParameterRangesTest, AreCutToThePageAndCountedFromIt) {
   v1::SegmentLayout segment;
   AddParameter(&segment, 18, true);
   AddParameter(&segment, 7, false);
   AddParameter(&segment, 5, true);
-  EXPECT_EQ(DecayRanges(segment, 0, 30), (std::vector<ElementRange>{{0, 18}, {25, 30}}));
-  EXPECT_EQ(DecayRanges(segment, 10, 10), (std::vector<ElementRange>{{0, 8}}));
-  EXPECT_EQ(DecayRanges(segment, 18, 7), std::vector<ElementRange>());
-  EXPECT_EQ(DecayRanges(segment, 20, 10), (std::vector<ElementRange>{{5, 10}}));
+  const v1::OptimizerSpec sgd = Sgd(0.5f);
+  EXPECT_EQ(ParameterRanges(segment, sgd, 0, 30),
+            (Ranges{{0, 18, 0, 0.5f, 0}, {18, 25, 1, 0, 0}, {25, 30, 2, 0.5f, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, sgd, 10, 10),
+            (Ranges{{0, 8, 0, 0.5f, 0}, {8, 10, 1, 0, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, sgd, 18, 7), (Ranges{{0, 7, 1, 0, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, sgd, 20, 10),
+            (Ranges{{0, 5, 1, 0, 0}, {5, 10, 2, 0.5f, 0}}));
 }
 
-TEST(DecayRangesTest, NeighboursAreJoined) {
+TEST(ParameterRangesTest, NeighboursThatAreAlikeAreJoined) {
   v1::SegmentLayout segment;
   AddParameter(&segment, 3, true);
   AddParameter(&segment, 4, true);
   AddParameter(&segment, 1, false);
-  EXPECT_EQ(DecayRanges(segment, 0, 8), (std::vector<ElementRange>{{0, 7}}));
-  EXPECT_EQ(DecayRanges(segment, 1, 4), (std::vector<ElementRange>{{0, 4}}));
+  EXPECT_EQ(ParameterRanges(segment, Sgd(0.5f), 0, 8),
+            (Ranges{{0, 7, 0, 0.5f, 0}, {7, 8, 2, 0, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, Sgd(0.5f), 1, 4), (Ranges{{0, 4, 0, 0.5f, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, Sgd(0), 0, 8), (Ranges{{0, 8, 0, 0, 0}}));
+  segment.mutable_parameter(2)->set_average_rate(0.25f);
+  EXPECT_EQ(ParameterRanges(segment, Sgd(0), 0, 8), (Ranges{{0, 7, 0, 0, 0}, {7, 8, 2, 0, 0.25f}}));
+  // LAMB takes the norm of each.
+  v1::OptimizerSpec lamb;
+  lamb.mutable_lamb()->set_weight_decay(0.5f);
+  EXPECT_EQ(ParameterRanges(segment, lamb, 1, 7),
+            (Ranges{{0, 2, 0, 0.5f, 0}, {2, 6, 1, 0.5f, 0}, {6, 7, 2, 0, 0.25f}}));
+}
+
+TEST(ParameterRangesTest, DecayGroupsDecide) {
+  v1::SegmentLayout segment;
+  AddParameter(&segment, 2, true);
+  AddParameter(&segment, 2, false);
+  AddParameter(&segment, 2, true);
+  v1::OptimizerSpec spec = Sgd(0.5f);
+  v1::DecayGroup* group = spec.add_decay_group();
+  group->set_parameter("p1");
+  group->set_weight_decay(0.25f);
+  EXPECT_EQ(ParameterRanges(segment, spec, 0, 6),
+            (Ranges{{0, 2, 0, 0.5f, 0}, {2, 4, 1, 0.25f, 0}, {4, 6, 2, 0.5f, 0}}));
 }
 
 TEST(LayOutShardTest, FindsTheServersPagesAndTheirMemory) {
@@ -73,14 +113,16 @@ TEST(LayOutShardTest, FindsTheServersPagesAndTheirMemory) {
   ASSERT_TRUE(a.ok()) << a.status();
   EXPECT_EQ(a->server, 0u);
   EXPECT_EQ(a->shares, 4u);
-  const std::vector<PageLayout> expected_a = {{0, 0, 10, {{0, 10}}}, {0, 20, 5, {}}};
+  const std::vector<PageLayout> expected_a = {{0, 0, 10, {{0, 10, 0, 0.5f, 0}}},
+                                             {0, 20, 5, {{0, 5, 1, 0, 0}}}};
   EXPECT_EQ(a->pages, expected_a);
   EXPECT_EQ(a->memory_bytes, 15u * 3 * 4);
 
   const absl::StatusOr<ShardLayout> b = LayOutShard(TwoServers(), "b");
   ASSERT_TRUE(b.ok()) << b.status();
   EXPECT_EQ(b->server, 1u);
-  const std::vector<PageLayout> expected_b = {{0, 10, 10, {{0, 8}}}, {1, 0, 4, {{0, 4}}}};
+  const std::vector<PageLayout> expected_b = {
+      {0, 10, 10, {{0, 8, 0, 0.5f, 0}, {8, 10, 1, 0, 0}}}, {1, 0, 4, {{0, 4, 0, 0.5f, 0}}}};
   EXPECT_EQ(b->pages, expected_b);
   EXPECT_EQ(b->memory_bytes, 14u * 3 * 4);
 }

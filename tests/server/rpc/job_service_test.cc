@@ -51,6 +51,7 @@ class JobServiceTest : public ::testing::Test {
   uint64_t Submit(const std::string& name) {
     v1::SubmitJobRequest request;
     *request.mutable_spec() = testing::SmallJob(name, 1, 1);
+    request.set_await_daemons(true);
     v1::SubmitJobResponse response;
     const grpc::Status status = Call(&Stub::SubmitJob, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
@@ -212,6 +213,21 @@ TEST_F(JobServiceTest, WatchEndsWhenTheCoordinatorStops) {
   auto watch = std::async(std::launch::async, [&] { return Watch("job", 0, &events); });
   coordinator_.Shutdown();
   EXPECT_EQ(watch.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(JobServiceTest, DeletesWhatHasEnded) {
+  Submit("job");
+  v1::DeleteJobRequest request;
+  request.set_job("job");
+  v1::DeleteJobResponse response;
+  EXPECT_EQ(Call(&Stub::DeleteJob, request, &response).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("job");
+  v1::Job job;
+  ASSERT_TRUE(Call(&Stub::CancelJob, cancel, &job).ok());
+  EXPECT_TRUE(Call(&Stub::DeleteJob, request, &response).ok());
+  EXPECT_EQ(Call(&Stub::DeleteJob, request, &response).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
 }  // namespace

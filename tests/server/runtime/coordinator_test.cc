@@ -34,6 +34,7 @@ using testing::SmallJob;
 v1::SubmitJobRequest SubmitRequest(const std::string& name, uint32_t workers = 1) {
   v1::SubmitJobRequest request;
   *request.mutable_spec() = SmallJob(name, workers, 1);
+  request.set_await_daemons(true);
   return request;
 }
 
@@ -414,6 +415,45 @@ TEST_F(CoordinatorTest, WhatCannotFitIsRefusedAlsoWhenItIsOnlyChecked) {
     EXPECT_NE(refused.message().find("worker w-1 needs"), absl::string_view::npos) << refused;
   }
   EXPECT_EQ(coordinator_.List({}).job_size(), 0);
+}
+
+TEST_F(CoordinatorTest, AJobForWhichDaemonsAreMissingIsRefusedUnlessItAwaitsThem) {
+  Register(worker_);
+  Register(server_);
+  v1::SubmitJobRequest request = SubmitRequest("job", 5);
+  request.set_await_daemons(false);
+  for (const bool validate_only : {true, false}) {
+    request.set_validate_only(validate_only);
+    const absl::Status refused = coordinator_.Submit(request).status();
+    EXPECT_EQ(refused, absl::FailedPreconditionError("needs 5 workers, cluster has 1 (w-1)"));
+  }
+  request.set_await_daemons(true);
+  EXPECT_TRUE(coordinator_.Submit(request).ok());
+}
+
+TEST_F(CoordinatorTest, EveryReasonOfARefusalIsListed) {
+  v1::RegisterRequest small = Registration(worker_);
+  small.set_memory_bytes(100);
+  ASSERT_TRUE(coordinator_.Register(small).ok());
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.set_await_daemons(false);
+  const absl::Status refused = coordinator_.Submit(request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message().find("needs 1 server, cluster has 0\n"), 0u) << refused;
+  EXPECT_NE(refused.message().find("worker w-1 needs"), absl::string_view::npos) << refused;
+}
+
+TEST_F(CoordinatorTest, ADeletedJobIsGoneAlsoForThoseWhoWatchIt) {
+  const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
+  v1::DeleteJobRequest request;
+  request.set_job("job");
+  EXPECT_EQ(coordinator_.Delete(request).code(), absl::StatusCode::kFailedPrecondition);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("job");
+  ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
+  EXPECT_TRUE(coordinator_.Delete(request).ok());
+  EXPECT_EQ(coordinator_.WaitForEvents(job, 0, 1, absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(CoordinatorTest, ARepetitionIsAnsweredWhateverHasBecomeOfTheCluster) {

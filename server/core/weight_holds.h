@@ -1,0 +1,42 @@
+#ifndef SANGAM_SERVER_CORE_WEIGHT_HOLDS_H_
+#define SANGAM_SERVER_CORE_WEIGHT_HOLDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/core/server_memory.h"
+
+namespace sangam {
+
+// The finished jobs whose weights servers keep, in the order in which they finished.
+//
+// Pure and not thread-safe.
+class WeightHolds {
+ public:
+  struct Hold {
+    uint64_t job = 0;
+    ServerBytes bytes;  // an entry for each of its servers
+  };
+
+  void Add(Hold hold) { holds_.push_back(std::move(hold)); }
+  // Nothing: the job's weights are not kept.
+  std::optional<Hold> Remove(uint64_t job);
+
+  // Jobs, oldest first.
+  std::vector<uint64_t> On(const std::string& server) const;
+  uint64_t BytesOn(const std::string& server) const;
+  // REQUIRES: not empty.
+  uint64_t oldest() const { return holds_.front().job; }
+  size_t size() const { return holds_.size(); }
+
+ private:
+  std::deque<Hold> holds_;  // oldest first
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_WEIGHT_HOLDS_H_
