@@ -33,6 +33,7 @@ ABSL_FLAG(std::string, name, "", "empty: <hostname>-<pid>");
 ABSL_FLAG(uint32_t, threads, 0, "0: one for each core");
 ABSL_FLAG(uint64_t, memory_limit, 0, "bytes; 0: no limit");
 ABSL_FLAG(std::string, data_root, "", "empty: no data is served");
+ABSL_FLAG(std::string, state_dir, "", "empty: jobs are kept in memory only");
 ABSL_FLAG(absl::Duration, lease, absl::Seconds(5), "");
 ABSL_FLAG(uint32_t, keep_finished_jobs, 4, "");
 ABSL_FLAG(double, link_gbps, 10, "");
@@ -59,6 +60,9 @@ constexpr char kHelp[] = R"(Holds the weights of jobs, merges their gradients, a
                            it serves; default: no limit
   --data_root=DIR          coordinator: the folder that jobs with data.served may read data from;
                            default: there is none, and such jobs fail
+  --state_dir=DIR          coordinator: the folder for what must outlive the process: jobs and their
+                           history, checkpoints; made when it is missing. A coordinator started
+                           again with it goes on where the last one was. Default: in memory only
   --lease=TIME             coordinator: how long a daemon may be silent; default: 5s
   --keep_finished_jobs=N   coordinator: jobs whose weights can still be exported; default: 4
   --link_gbps=N            coordinator: speed of the daemons' links in Gbit/s, for the planner's
@@ -99,6 +103,12 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
     return absl::InvalidArgumentError(
         "--data_root: found one for a server that joins another coordinator, expected none; only "
         "the coordinator serves data");
+  }
+  options.state_dir = absl::GetFlag(FLAGS_state_dir);
+  if (!options.coordinate && !options.state_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--state_dir: found one for a server that joins another coordinator, expected none; only "
+        "the coordinator keeps state");
   }
   const uint32_t threads = absl::GetFlag(FLAGS_threads);
   if (threads > 1024) {

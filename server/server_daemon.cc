@@ -30,8 +30,10 @@
 #include "server/rpc/parameter_service.h"
 #include "server/rpc/vote_connection.h"
 #include "server/runtime/coordinator.h"
+#include "server/runtime/job_store.h"
 #include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
+#include "server/runtime/state_dir.h"
 #include "server/runtime/ticker.h"
 #include "server/runtime/vote_link.h"
 
@@ -66,13 +68,32 @@ ServerDaemon::ServerDaemon(const ServerOptions& options) : options_(options) {}
 
 ServerDaemon::~ServerDaemon() { Shutdown("the server could not start"); }
 
+v1::DaemonIdentity ServerDaemon::Identity() const {
+  v1::DaemonIdentity identity;
+  identity.set_role(v1::SERVER);
+  identity.set_name(options_.name);
+  identity.set_incarnation(options_.incarnation);
+  return identity;
+}
+
 absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
   ServedData::Options data;
   data.memory_limit = options_.memory_limit;
   if (!options_.data_root.empty()) {
     ASSIGN_OR_RETURN(data.root, DataRoot::Create(options_.data_root), "--data_root");
   }
-  coordinator_ = std::make_unique<Coordinator>(options_.control, &Clock::Real());
+  Coordinator::Options control = options_.control;
+  if (!options_.state_dir.empty()) {
+    ASSIGN_OR_RETURN(state_dir_, StateDir::Open(options_.state_dir, options_.name), "--state_dir");
+    ASSIGN_OR_RETURN(store_, JobStore::Open(state_dir_->database()), "--state_dir");
+    control.keep_records = true;
+    if (options_.hold_pages) control.own_server = Identity();
+  }
+  coordinator_ = std::make_unique<Coordinator>(control, &Clock::Real());
+  if (store_ != nullptr) {
+    RETURN_IF_ERROR(coordinator_->Restore(store_.get()), "--state_dir: \"%s\"",
+                    state_dir_->database());
+  }
   served_data_ = std::make_unique<ServedData>(
       std::move(data),
       [coordinator = coordinator_.get()](uint64_t job, uint64_t generation,
@@ -148,9 +169,7 @@ absl::Status ServerDaemon::Join(const ShutdownSignal& signal) {
   agent.start_deadline = options_.start_deadline;
   agent.cancelled = [&signal] { return signal.requested(); };
   v1::RegisterRequest* registration = &agent.registration;
-  registration->mutable_daemon()->set_role(v1::SERVER);
-  registration->mutable_daemon()->set_name(options_.name);
-  registration->mutable_daemon()->set_incarnation(options_.incarnation);
+  *registration->mutable_daemon() = Identity();
   registration->set_protocol_version(kProtocolVersion);
   registration->set_threads(options_.threads);
   registration->set_memory_bytes(options_.memory_limit);

@@ -22,8 +22,10 @@
 #include "server/rpc/parameter_service.h"
 #include "server/rpc/vote_connection.h"
 #include "server/runtime/coordinator.h"
+#include "server/runtime/job_store.h"
 #include "server/runtime/served_data.h"
 #include "server/runtime/shard_table.h"
+#include "server/runtime/state_dir.h"
 #include "server/runtime/ticker.h"
 
 namespace sangam {
@@ -39,6 +41,8 @@ struct ServerOptions {
   // Bytes of weights and optimizer state, and as many of data that is served; 0: no limit.
   uint64_t memory_limit = 0;
   std::string data_root;  // of data that is served; empty: none is
+  // Of a coordinator: for what outlives the process; empty: nothing does. Made when it is missing.
+  std::string state_dir;
   int threads = 2;        // that receive, sum and update
   absl::Duration start_deadline = absl::Seconds(30);
   Coordinator::Options control;
@@ -50,9 +54,9 @@ class ServerDaemon {
   // `signal`: ends a start that waits for the coordinator.
   // Errors: InvalidArgument     a malformed address, or data_root is no folder; names the flag
   //         NotFound            there is no data_root
-  //         FailedPrecondition  cannot listen there
+  //         FailedPrecondition  cannot listen there, or state_dir is in use
   //         Cancelled           the signal came
-  //         others              as NodeAgent::Start
+  //         others              as NodeAgent::Start, StateDir and JobStore
   static absl::StatusOr<std::unique_ptr<ServerDaemon>> Start(const ServerOptions& options,
                                                              const ShutdownSignal& signal);
   ~ServerDaemon();
@@ -68,6 +72,8 @@ class ServerDaemon {
 
  private:
   explicit ServerDaemon(const ServerOptions& options);
+  // As a server.
+  v1::DaemonIdentity Identity() const;
   absl::Status Serve();
   // `host`: what others call this machine.
   absl::Status MakeCoordinator(const std::string& host);
@@ -82,6 +88,8 @@ class ServerDaemon {
   std::vector<v1::ReportRequest> early_reports_ ABSL_GUARDED_BY(mutex_);
   bool left_ ABSL_GUARDED_BY(mutex_) = false;  // reports are dropped
   // In the order of dependency: what stands lower uses what stands above.
+  std::unique_ptr<StateDir> state_dir_;
+  std::unique_ptr<JobStore> store_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ServedData> served_data_;
   std::unique_ptr<Ticker> ticker_;

@@ -74,20 +74,31 @@ std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase, cons
   return assignment;
 }
 
+JobTable::Options TableOptions(const ControlPlane::Options& options) {
+  JobTable::Options jobs = options.jobs;
+  jobs.keep_records = options.keep_records;
+  return jobs;
+}
+
 }  // namespace
 
 ControlPlane::ControlPlane(Options options)
-    : options_(options),
-      members_(options.membership),
-      jobs_(options.jobs),
-      traces_(options.traces) {}
+    : options_(std::move(options)),
+      members_(options_.membership),
+      jobs_(TableOptions(options_)),
+      traces_(options_.traces),
+      journal_(options_.keep_records) {}
 
 absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment now) {
   Advance(now);
   RETURN_IF_ERROR(CheckRegistration(request));
   ASSIGN_OR_RETURN(const Membership::Registration registration,
                    members_.Register(request, now.steady));
-  if (registration == Membership::Registration::kRenewed) return absl::OkStatus();
+  changed_daemons_.insert(KeyOf(request.daemon()));
+  if (registration == Membership::Registration::kRenewed) {
+    Schedule(now);
+    return absl::OkStatus();
+  }
   board_.Add(KeyOf(request.daemon()));
   changes_.assignments = true;
   Note(false, "daemon registered",
@@ -101,7 +112,12 @@ absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment n
 
 absl::Status ControlPlane::Renew(const v1::DaemonIdentity& daemon, Moment now) {
   Advance(now);
-  return members_.Renew(daemon, now.steady);
+  const size_t awaited = members_.num_awaited();
+  RETURN_IF_ERROR(members_.Renew(daemon, now.steady));
+  if (members_.num_awaited() == awaited) return absl::OkStatus();
+  Note(false, "daemon is back", {{"role", RoleName(daemon.role())}, {"name", daemon.name()}});
+  if (members_.num_awaited() == 0) Schedule(now);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AssignmentBoard::Entry> ControlPlane::AssignmentsOf(
@@ -132,7 +148,11 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     Run* found = FindRun(request.job(), request.generation());
     if (found == nullptr) break;
     const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
-    if (!effects.outcome.has_value()) Measure(found->run, member->index, report);
+    RETURN_IF_ERROR(effects.later);
+    if (!effects.outcome.has_value()) {
+      Measure(found->run, member->index, report);
+      journal_.Add(found->run, *member, report);
+    }
     Apply(request.job(), effects, now);
   }
   return absl::OkStatus();
@@ -266,12 +286,16 @@ void ControlPlane::Advance(Moment now) {
   if (!lost.empty()) Schedule(now);
 }
 
-ControlPlane::Changes ControlPlane::TakeChanges() { return std::exchange(changes_, {}); }
+ControlPlane::Changes ControlPlane::TakeChanges() {
+  TakeRecords(&changes_.records);
+  return std::exchange(changes_, {});
+}
 
 void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now) {
   Note(true, absl::StrCat("daemon ", how),
        {{"role", RoleName(gone.key.role)}, {"name", gone.key.name}, {"why", gone.why}});
   board_.Remove(gone.key);
+  changed_daemons_.insert(gone.key);
   changes_.assignments = true;
   if (gone.key.role == v1::SERVER) {
     for (const uint64_t job : holds_.On(gone.key.name)) {
@@ -295,6 +319,7 @@ void ControlPlane::ReleaseWeights(uint64_t job, absl::string_view why) {
   const std::optional<WeightHolds::Hold> hold = holds_.Remove(job);
   if (!hold.has_value()) return;
   for (const auto& [server, bytes] : hold->bytes) board_.Withdraw({v1::SERVER, server}, job);
+  journal_.End(job);
   jobs_.SetWeightsAvailable(job, false);
   jobs_.SetServerMemory(job, 0);
   changes_.assignments = true;
@@ -336,6 +361,8 @@ ClusterSnapshot ControlPlane::Snapshot() {
 }
 
 void ControlPlane::Schedule(Moment now) {
+  // What is there shows when they have come back.
+  if (members_.num_awaited() > 0) return;
   Decision decision = Decide(Snapshot());
   while (decision.impossible.has_value()) {
     ChangeState(decision.impossible->job, v1::FAILED, decision.impossible->reason, now);
@@ -509,6 +536,7 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment n
     for (const v1::ServerPlan& server : run.plan().server()) {
       board_.Withdraw({v1::SERVER, server.name()}, job);
     }
+    journal_.End(job);
   }
   changes_.assignments = true;
   if (found->second.served != nullptr) changes_.served = true;
@@ -521,6 +549,7 @@ void ControlPlane::KeepWeights(const JobRun& run) {
   const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
   WeightHolds::Hold kept{run.job(), KeptBytes(run.plan())};
   for (const auto& [server, bytes] : kept.bytes) board_.Assign({v1::SERVER, server}, hold);
+  journal_.Assign(*hold);
   jobs_.SetWeightsAvailable(run.job(), true);
   jobs_.SetServerMemory(run.job(), TotalOf(kept.bytes));
   holds_.Add(std::move(kept));
@@ -537,6 +566,7 @@ void ControlPlane::AssignAll(Run* run, const std::shared_ptr<const v1::Assignmen
   for (const v1::ServerPlan& server : assignment->plan().server()) {
     board_.Assign({v1::SERVER, server.name()}, assignment);
   }
+  journal_.Assign(*assignment);
   changes_.assignments = true;
   if (!assignment->spec().data().served()) return;
   run->served = assignment;

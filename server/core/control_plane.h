@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "proto/job_service.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/saved_state.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/block_times.h"
 #include "server/core/job_forecast.h"
@@ -28,6 +30,8 @@
 #include "server/core/membership.h"
 #include "server/core/planner.h"
 #include "server/core/ready_facts.h"
+#include "server/core/run_journal.h"
+#include "server/core/saved_records.h"
 #include "server/core/scheduler.h"
 #include "server/core/server_memory.h"
 #include "server/core/trace_store.h"
@@ -48,6 +52,9 @@ namespace sangam {
 // daemon that fails, leaves or is lost fails its jobs. Whatever the daemons no longer have on the
 // board they let go of.
 //
+// With keep_records it says with every change what is to be written down (saved_records.h), and
+// Restore makes another one go on from there.
+//
 // Pure and not thread-safe. Errors of the calls of daemons and users are those of the services in
 // proto/.
 class ControlPlane {
@@ -61,6 +68,10 @@ class ControlPlane {
     // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
     double link_bytes_per_second = 1.25e9;
     TraceStore::Options traces;
+    // Whether what must outlive the process is collected (Changes.records).
+    bool keep_records = false;
+    // The server in this process, whose pages end with it; none when the name is empty.
+    v1::DaemonIdentity own_server;
   };
 
   // The two clocks at one moment.
@@ -82,6 +93,8 @@ class ControlPlane {
     bool events = false;
     bool served = false;
     std::vector<Notice> notices;
+    // To be written before anyone is told what has changed.
+    RecordChanges records;
   };
 
   // A job whose daemons are all there, and what its forecasts depend on. They take a while, so they
@@ -96,6 +109,13 @@ class ControlPlane {
   };
 
   explicit ControlPlane(Options options);
+
+  // Takes the place of an earlier coordinator that wrote these records, as it was when it ended:
+  // daemons are there and hold what they held, jobs go on. Nothing is scheduled until each daemon
+  // has given a sign of life or counts as lost (Membership::Options.reattach). Traces and measured
+  // times of blocks are not kept. To be called first, with no records for a new begin.
+  // Errors: DataLoss  a record makes no sense; names it. The object cannot be used then
+  absl::Status Restore(const SavedRecords& records, Moment now);
 
   // Daemons.
   absl::Status Register(const v1::RegisterRequest& request, Moment now);
@@ -154,6 +174,14 @@ class ControlPlane {
     std::shared_ptr<const v1::Assignment> served;
   };
 
+  // Parts of Restore.
+  void RestoreDaemon(const v1::SavedDaemon& saved, Moment now);
+  void RestoreHold(const v1::Assignment& assignment);
+  void RestoreRun(const RunJournal::Held& held, Moment now);
+  // Why nobody can go on with the plan, empty when all its daemons are there.
+  std::string MissingMember(const v1::Plan& plan) const;
+  void TakeRecords(RecordChanges* records);
+
   void LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now);
   // The servers let go of the weights of a finished job.
   void ReleaseWeights(uint64_t job, absl::string_view why);
@@ -199,6 +227,12 @@ class ControlPlane {
   BlockTimes block_times_;
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
+  RunJournal journal_;
+  std::set<DaemonKey> changed_daemons_;  // since the last TakeChanges
+  uint64_t starts_ = 0;
+  // What the coordinator's own record says.
+  uint64_t saved_starts_ = 0;
+  uint64_t saved_last_job_ = 0;
   std::optional<absl::Duration> last_advance_;
   Changes changes_;
 };

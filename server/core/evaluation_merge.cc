@@ -13,10 +13,12 @@
 
 namespace sangam {
 
-EvaluationMerge::EvaluationMerge(const TestSet& test_set, uint64_t steps_total)
+EvaluationMerge::EvaluationMerge(const TestSet& test_set, uint64_t steps_total,
+                                 std::optional<uint64_t> last_complete)
     : test_set_(test_set),
       steps_total_(steps_total),
-      num_chunks_(NumEvaluationChunks(test_set.samples, test_set.chunk_size)) {}
+      num_chunks_(NumEvaluationChunks(test_set.samples, test_set.chunk_size)),
+      last_complete_(last_complete) {}
 
 absl::StatusOr<std::optional<v1::Evaluation>> EvaluationMerge::Add(
     const v1::EvaluationReport& report, const Share& share) {

@@ -33,8 +33,10 @@ class EvaluationMerge {
     uint64_t terms_per_sample = 1;  // of the loss, as in ModelLayout
   };
 
+  // `last_complete`: step of the newest evaluation that is complete already.
   // REQUIRES: terms of all samples fit 64 bits.
-  EvaluationMerge(const TestSet& test_set, uint64_t steps_total);
+  EvaluationMerge(const TestSet& test_set, uint64_t steps_total,
+                  std::optional<uint64_t> last_complete = std::nullopt);
 
   // Adds what a worker reported; returns the evaluation when it is complete now. What is already
   // known changes nothing.

@@ -16,6 +16,13 @@ void EventLog::Append(v1::JobEvent event) {
   DropOldest();
 }
 
+void EventLog::Restore(v1::JobEvent event) {
+  if (event.revision() != last_revision_ + 1) events_.clear();
+  last_revision_ = event.revision();
+  events_.push_back(std::move(event));
+  DropOldest();
+}
+
 std::vector<v1::JobEvent> EventLog::After(uint64_t after, size_t max) const {
   if (after >= last_revision_ || events_.empty()) return {};
   const uint64_t oldest = events_.front().revision();

@@ -19,6 +19,10 @@ class EventLog {
   // Numbers the event and keeps it.
   void Append(v1::JobEvent event);
 
+  // Takes an event that was numbered before, of an earlier process; in the order of their numbers.
+  // When some between it and the one before are missing, those before are dropped.
+  void Restore(v1::JobEvent event);
+
   // The oldest `max` of the events with a revision above `after`. The first of them says in
   // `dropped` how many between `after` and itself are gone.
   std::vector<v1::JobEvent> After(uint64_t after, size_t max) const;
@@ -28,6 +32,10 @@ class EventLog {
 
   // Revision of the newest event; 0: there was none yet.
   uint64_t last_revision() const { return last_revision_; }
+  // Revision of the oldest event that is kept; last_revision() + 1 when there is none.
+  uint64_t first_revision() const { return last_revision_ + 1 - events_.size(); }
+  // REQUIRES: not empty.
+  const v1::JobEvent& newest() const { return events_.back(); }
   size_t size() const { return events_.size(); }
 
  private:

@@ -72,15 +72,26 @@ std::vector<std::string> JobProgress::NotReady() const {
 absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
   ASSIGN_OR_RETURN(const DataFacts facts, AgreeOnFacts(Facts(), spec_, plan_.layout()));
   ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts));
+  MakeMerges({});
+  began_ = now;
+  return length_;
+}
+
+void JobProgress::GoOn(const JobLength& length, const PastProgress& past, absl::Duration now) {
+  length_ = length;
+  MakeMerges(past);
+  samples_ = past.samples;
+  began_ = now - past.trained_for;
+}
+
+void JobProgress::MakeMerges(const PastProgress& past) {
   const BatchCut cut{spec_.batch().size(), plan_.micro_batches(), plan_.shares(),
                      length_.train_samples};
   const uint64_t terms = plan_.layout().terms_per_sample();
-  losses_.emplace(cut, terms, length_.steps_total);
+  losses_.emplace(cut, terms, length_.steps_total, past.steps_done);
   evaluations_.emplace(
       EvaluationMerge::TestSet{length_.test_samples, cut.MaxMicroBatchSize(), terms},
-      length_.steps_total);
-  began_ = now;
-  return length_;
+      length_.steps_total, past.last_evaluation);
 }
 
 absl::StatusOr<std::vector<v1::StepMetrics>> JobProgress::OnStep(uint32_t worker,

@@ -26,6 +26,14 @@ struct PlanMember {
   uint32_t index = 0;  // into Plan.worker or Plan.server
 };
 
+// How far a run had come when an earlier coordinator ended.
+struct PastProgress {
+  uint64_t steps_done = 0;
+  uint64_t samples = 0;
+  std::optional<uint64_t> last_evaluation;  // its step
+  absl::Duration trained_for;               // wall time since the begin
+};
+
 // What the daemons of one plan have reported: who is ready, losses, evaluations, who is done. Every
 // report may come twice.
 //
@@ -47,6 +55,8 @@ class JobProgress {
   // from now on. REQUIRES: NotReady() is empty. Errors: InvalidArgument  as AgreeOnFacts and
   // LengthOf
   absl::StatusOr<JobLength> Begin(absl::Duration now);
+  // Takes up a run that had begun: in place of OnReady and Begin.
+  void GoOn(const JobLength& length, const PastProgress& past, absl::Duration now);
   bool begun() const { return losses_.has_value(); }
 
   // Steps that every share has been reported of now, in order.
@@ -59,11 +69,16 @@ class JobProgress {
                                                              const v1::EvaluationReport& report);
   absl::Status OnFinished(uint32_t worker);
 
+  // REQUIRES: begun().
+  uint64_t steps_done() const { return losses_->steps_done(); }
+  std::optional<uint64_t> last_evaluation() const { return evaluations_->last_complete(); }
+
   bool AllFinished() const;
   // Errors: Internal  every worker has finished, but a loss or an evaluation has not come
   absl::Status CheckComplete() const;
 
  private:
+  void MakeMerges(const PastProgress& past);
   // What those found who read the data.
   std::vector<ReportedFacts> Facts() const;
   // That the worker may report losses and evaluations.

@@ -43,6 +43,15 @@ JobRun::JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, a
       started_(now),
       progress_(prepare_->spec(), prepare_->plan()) {}
 
+JobRun::JobRun(const std::shared_ptr<const v1::Assignment>& run, Options options,
+               const PastProgress& past, absl::Duration now)
+    : JobRun(run, options, now) {
+  steps_total_ = run->steps_total();
+  progress_.GoOn({run->steps_total(), run->steps_per_epoch(), run->train_samples(),
+                  run->test_samples()},
+                 past, now);
+}
+
 std::optional<PlanMember> JobRun::Find(const v1::DaemonIdentity& daemon) const {
   const auto is_it = [&daemon](const auto& member) {
     return member.name() == daemon.name() && member.incarnation() == daemon.incarnation();
@@ -74,7 +83,11 @@ JobRun::Effects JobRun::OnReport(PlanMember member, const v1::JobReport& report,
     default:
       break;
   }
-  if (const absl::Status status = OnTraining(member, report, now, &effects); !status.ok()) {
+  if (const absl::Status status = OnTraining(member, report, now, &effects);
+      absl::IsResourceExhausted(status)) {
+    effects.later = WithContext(status, NameOf(member));
+    return effects;
+  } else if (!status.ok()) {
     effects.outcome = Failed(
         absl::StrCat(NameOf(member), " sent a report that does not fit: ", status.message()));
     return effects;

@@ -47,11 +47,19 @@ class JobRun {
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::Evaluation> evaluations;
     std::optional<Outcome> outcome;  // the run is over; it takes no further event
+    // ResourceExhausted: the report cannot be taken yet, it is too far ahead of what another worker
+    // must report first. To be sent again.
+    absl::Status later;
   };
 
   // `prepare` is the assignment, spec and plan, that the daemons got.
   // REQUIRES: CheckStages(plan) is OK.
   JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, absl::Duration now);
+
+  // Takes up a run that had begun before an earlier coordinator ended: `run` is the assignment, in
+  // phase RUN, that the daemons have. REQUIRES: as above.
+  JobRun(const std::shared_ptr<const v1::Assignment>& run, Options options,
+         const PastProgress& past, absl::Duration now);
 
   // The place of a process in the plan; nothing when it is not part of it.
   std::optional<PlanMember> Find(const v1::DaemonIdentity& daemon) const;
@@ -75,6 +83,12 @@ class JobRun {
   bool running() const { return progress_.begun(); }
   // As told to the workers; 0 before `running`.
   uint64_t steps_total() const { return steps_total_; }
+  // REQUIRES (also below): running().
+  uint64_t steps_done() const { return progress_.steps_done(); }
+  // Step of the newest complete evaluation.
+  std::optional<uint64_t> last_evaluation() const { return progress_.last_evaluation(); }
+  // Whether a failure is held back.
+  bool holds_failure() const { return held_.has_value(); }
 
  private:
   struct HeldFailure {

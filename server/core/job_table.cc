@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +17,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/saved_state.pb.h"
 #include "server/core/job_state.h"
+#include "server/core/saved_records.h"
 
 namespace sangam {
 namespace {
@@ -53,7 +58,7 @@ absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now)
   const std::string& request_id = submission.request_id;
   if (const auto known = request_ids_.find(request_id);
       !request_id.empty() && known != request_ids_.end()) {
-    if (SameSpec(At(known->second).job.spec(), submission.spec)) return known->second;
+    if (SameSpec(Known(known->second).job.spec(), submission.spec)) return known->second;
     return absl::AlreadyExistsError(
         absl::StrCat("request_id \"", request_id, "\": job ", known->second,
                      " was submitted with it and has another specification; use a fresh one"));
@@ -70,6 +75,14 @@ absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now)
   *record.job.mutable_layout() = std::move(submission.layout);
   if (!request_id.empty()) request_ids_[request_id] = id;
   Record& kept = jobs_.emplace(id, std::move(record)).first->second;
+  if (options_.keep_records) {
+    v1::SavedJob saved;
+    *saved.mutable_spec() = kept.job.spec();
+    *saved.mutable_layout() = kept.job.layout();
+    saved.set_request_id(request_id);
+    changes_[{RecordKind::kJob, id, 0, ""}] = saved.SerializeAsString();
+  }
+  changed_.insert(id);
   RecordChange(&kept, v1::QUEUED, "submitted", now);
   return id;
 }
@@ -84,7 +97,7 @@ absl::Status JobTable::ChangeState(uint64_t id, v1::JobState state, absl::string
                                                       v1::JobState_Name(from), " to ",
                                                       v1::JobState_Name(state)));
   }
-  RecordChange(&found->second, state, reason, now);
+  RecordChange(&At(id), state, reason, now);
   if (HasEnded(state)) {
     ended_.push_back(id);
     ForgetOldJobs();
@@ -127,13 +140,15 @@ void JobTable::SetUtilization(uint64_t id, const v1::Utilization& utilization) {
 }
 
 void JobTable::SetLength(uint64_t id, uint64_t steps_total, uint64_t steps_per_epoch) {
-  v1::Progress* progress = At(id).job.mutable_progress();
+  v1::Progress* progress = Known(id).job.mutable_progress();
+  progressed_.insert(id);
   progress->set_steps_total(steps_total);
   progress->set_steps_per_epoch(steps_per_epoch);
 }
 
 void JobTable::AddStep(uint64_t id, const v1::StepMetrics& step, absl::Time now) {
-  Record& record = At(id);
+  Record& record = Known(id);
+  progressed_.insert(id);
   v1::Progress* progress = record.job.mutable_progress();
   progress->set_steps_done(step.step() + 1);
   progress->set_loss(step.loss());
@@ -153,13 +168,13 @@ void JobTable::AddEvaluation(uint64_t id, const v1::Evaluation& evaluation, absl
 }
 
 void JobTable::AddMessage(uint64_t id, absl::string_view message, absl::Time now) {
-  AddEvent(&At(id), now,
+  AddEvent(&Known(id), now,
            [message](v1::JobEvent* event) { event->set_message(std::string(message)); });
 }
 
 void JobTable::SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now) {
+  if (Known(id).job.reason() == reason) return;
   Record& record = At(id);
-  if (record.job.reason() == reason) return;
   record.job.set_reason(std::string(reason));
   AddMessage(id, reason, now);
 }
@@ -182,8 +197,7 @@ absl::Status JobTable::Delete(uint64_t id) {
                                                       ", expected one that has ended; cancel it "
                                                       "first"));
   }
-  request_ids_.erase(found->second.request_id);
-  jobs_.erase(found);
+  Forget(id);
   ended_.erase(std::remove(ended_.begin(), ended_.end(), id), ended_.end());
   return absl::OkStatus();
 }
@@ -259,7 +273,18 @@ std::vector<uint64_t> JobTable::Queued() const {
   return ids;
 }
 
+std::vector<uint64_t> JobTable::Ids() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, record] : jobs_) ids.push_back(id);
+  return ids;
+}
+
 JobTable::Record& JobTable::At(uint64_t id) {
+  changed_.insert(id);
+  return Known(id);
+}
+
+JobTable::Record& JobTable::Known(uint64_t id) {
   const auto found = jobs_.find(id);
   SANGAM_CHECK(found != jobs_.end());
   return found->second;
@@ -272,7 +297,127 @@ void JobTable::AddEvent(Record* record, absl::Time now,
   event.set_steps_total(record->job.progress().steps_total());
   event.set_steps_per_epoch(record->job.progress().steps_per_epoch());
   fill(&event);
+  const uint64_t first_revision = record->events.first_revision();
   record->events.Append(std::move(event));
+  if (!options_.keep_records) return;
+  const uint64_t id = record->job.id();
+  const v1::JobEvent& kept = record->events.newest();
+  changes_[{RecordKind::kEvent, id, kept.revision(), ""}] = kept.SerializeAsString();
+  RecordDropped(id, first_revision, record->events);
+}
+
+void JobTable::RecordDropped(uint64_t id, uint64_t first_revision, const EventLog& events) {
+  if (!options_.keep_records) return;
+  for (; first_revision < events.first_revision(); ++first_revision) {
+    changes_[{RecordKind::kEvent, id, first_revision, ""}] = std::nullopt;
+  }
+}
+
+void JobTable::Forget(uint64_t id) {
+  const Record& record = Known(id);
+  if (options_.keep_records) {
+    for (const RecordKind kind : {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress}) {
+      changes_[{kind, id, 0, ""}] = std::nullopt;
+    }
+    for (uint64_t i = record.events.first_revision(); i <= record.events.last_revision(); ++i) {
+      changes_[{RecordKind::kEvent, id, i, ""}] = std::nullopt;
+    }
+  }
+  request_ids_.erase(record.request_id);
+  jobs_.erase(id);
+}
+
+void JobTable::TakeRecords(RecordChanges* changes) {
+  if (!options_.keep_records) {
+    changed_.clear();
+    progressed_.clear();
+    return;
+  }
+  for (const uint64_t id : changed_) {
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) continue;
+    // The large parts that never change, and the one that changes with every step, stay out.
+    v1::Job* job = &found->second.job;
+    std::unique_ptr<v1::JobSpec> spec(job->release_spec());
+    std::unique_ptr<v1::ModelLayout> layout(job->release_layout());
+    std::unique_ptr<v1::Progress> progress(job->release_progress());
+    changes_[{RecordKind::kStatus, id, 0, ""}] = job->SerializeAsString();
+    job->set_allocated_spec(spec.release());
+    job->set_allocated_layout(layout.release());
+    job->set_allocated_progress(progress.release());
+  }
+  for (const uint64_t id : progressed_) {
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) continue;
+    changes_[{RecordKind::kProgress, id, 0, ""}] = found->second.job.progress().SerializeAsString();
+  }
+  changed_.clear();
+  progressed_.clear();
+  for (auto& [key, value] : changes_) (*changes)[key] = std::move(value);
+  changes_.clear();
+}
+
+absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& value) {
+  const auto damaged = [&key] {
+    return absl::DataLossError(absl::StrCat(ToString(key), ": found bytes that make no sense"));
+  };
+  if (key.kind == RecordKind::kJob) {
+    v1::SavedJob saved;
+    if (!saved.ParseFromString(value)) return damaged();
+    Record record{{}, EventLog(options_.max_events), saved.request_id()};
+    record.job.set_id(key.job);
+    *record.job.mutable_spec() = std::move(*saved.mutable_spec());
+    *record.job.mutable_layout() = std::move(*saved.mutable_layout());
+    if (!record.request_id.empty()) request_ids_[record.request_id] = key.job;
+    jobs_.emplace(key.job, std::move(record));
+    last_id_ = std::max(last_id_, key.job);
+    return absl::OkStatus();
+  }
+  const auto found = jobs_.find(key.job);
+  if (found == jobs_.end()) {
+    return absl::DataLossError(absl::StrCat(ToString(key), ": found no job of this number"));
+  }
+  Record& record = found->second;
+  if (key.kind == RecordKind::kStatus) {
+    v1::Job status;
+    if (!status.ParseFromString(value) || status.id() != key.job) return damaged();
+    status.mutable_spec()->Swap(record.job.mutable_spec());
+    status.mutable_layout()->Swap(record.job.mutable_layout());
+    record.job.Swap(&status);
+  } else if (key.kind == RecordKind::kProgress) {
+    if (!record.job.mutable_progress()->ParseFromString(value)) return damaged();
+  } else if (key.kind == RecordKind::kEvent) {
+    v1::JobEvent event;
+    if (!event.ParseFromString(value) || event.revision() != key.number) return damaged();
+    record.events.Restore(std::move(event));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::Restore(const SavedRecords& records, uint64_t last_id) {
+  last_id_ = last_id;
+  // In the order of the kinds: the jobs come first.
+  for (const RecordKind kind : {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress,
+                                RecordKind::kEvent}) {
+    for (auto it = records.lower_bound({kind, 0, 0, ""});
+         it != records.end() && it->first.kind == kind; ++it) {
+      RETURN_IF_ERROR(RestoreRecord(it->first, it->second));
+    }
+  }
+  std::vector<std::pair<absl::Time, uint64_t>> ended;
+  for (const auto& [id, record] : jobs_) {
+    if (record.job.history_size() == 0) {
+      return absl::DataLossError(absl::StrCat("job ", id, ": found no record of its state"));
+    }
+    if (!HasEnded(record.job.state())) continue;
+    const google::protobuf::Timestamp& time = record.job.history().rbegin()->time();
+    ended.emplace_back(absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos()), id);
+  }
+  std::sort(ended.begin(), ended.end());
+  for (const auto& [time, id] : ended) ended_.push_back(id);
+  // Limits may be lower than they were.
+  ForgetOldJobs();
+  return absl::OkStatus();
 }
 
 void JobTable::RecordChange(Record* record, v1::JobState state, absl::string_view reason,
@@ -291,16 +436,17 @@ void JobTable::ForgetOldJobs() {
   size_t ended = 0;
   std::deque<uint64_t> remembered;
   for (auto id = ended_.rbegin(); id != ended_.rend(); ++id) {
-    Record& record = At(*id);
+    Record& record = Known(*id);
     const bool holds_weights = record.job.weights_available();
     if (!holds_weights) ++ended;
     if (!holds_weights && ended > options_.max_ended) {
-      request_ids_.erase(record.request_id);
-      jobs_.erase(*id);
+      Forget(*id);
       continue;
     }
     if (!holds_weights && ended > options_.ended_with_all_events) {
+      const uint64_t first_revision = record.events.first_revision();
       record.events.SetCapacity(options_.max_events_of_old);
+      RecordDropped(*id, first_revision, record.events);
     }
     remembered.push_front(*id);
   }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,13 @@
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/event_log.h"
+#include "server/core/saved_records.h"
 
 namespace sangam {
 
 // All jobs that the coordinator remembers: what each is, where it stands and what has happened to
-// it. The one place where a job changes, so that a store on disk has one thing to follow.
+// it. The one place where a job changes, so that a store on disk has one thing to follow
+// (TakeRecords).
 //
 // Pure and not thread-safe. Times are wall-clock times, for people. Everything is bounded: queued
 // jobs by refusing more, ended jobs by forgetting the oldest (with its request_id), events by a
@@ -41,6 +44,8 @@ class JobTable {
     size_t max_events_of_old = 256;
     // Evaluations in Job.evaluation; the newest stay.
     int max_evaluations = 1024;
+    // Whether TakeRecords is called, so that changes are collected for it.
+    bool keep_records = false;
   };
 
   // What a user submits: a checked specification with its defaults resolved.
@@ -58,6 +63,14 @@ class JobTable {
   };
 
   explicit JobTable(Options options) : options_(options) {}
+
+  // What has changed since the last call and is to be written down.
+  void TakeRecords(RecordChanges* changes);
+  // The jobs as they were when these records were written. `last_id`: no job gets a number up to it.
+  // REQUIRES: the table is empty.
+  // Errors: DataLoss  a record makes no sense; names it
+  absl::Status Restore(const SavedRecords& records, uint64_t last_id);
+  uint64_t last_id() const { return last_id_; }
 
   // Queues a job and returns its id; the id of the first submission when it was submitted before
   // under the same request_id.
@@ -110,6 +123,10 @@ class JobTable {
 
   // Oldest first.
   std::vector<uint64_t> Queued() const;
+  // Those that have ended and are remembered, in the order in which they ended.
+  const std::deque<uint64_t>& ended() const { return ended_; }
+  // All that are remembered, by id.
+  std::vector<uint64_t> Ids() const;
 
   size_t size() const { return jobs_.size(); }
   size_t num_request_ids() const { return request_ids_.size(); }
@@ -121,7 +138,13 @@ class JobTable {
     std::string request_id;
   };
 
+  absl::Status RestoreRecord(const RecordKey& key, const std::string& value);
+  // The job's record, to be changed (Known: to be read, or for its steps).
   Record& At(uint64_t id);
+  Record& Known(uint64_t id);
+  // These note what changed.
+  void RecordDropped(uint64_t id, uint64_t first_revision, const EventLog& events);
+  void Forget(uint64_t id);
   // Appends an event made ready by `fill`.
   void AddEvent(Record* record, absl::Time now, const std::function<void(v1::JobEvent*)>& fill);
   void RecordChange(Record* record, v1::JobState state, absl::string_view reason, absl::Time now);
@@ -132,6 +155,10 @@ class JobTable {
   std::map<uint64_t, Record> jobs_;
   std::map<std::string, uint64_t> request_ids_;
   std::deque<uint64_t> ended_;  // in the order in which they ended
+  // Since the last TakeRecords.
+  RecordChanges changes_;
+  std::set<uint64_t> changed_;      // status
+  std::set<uint64_t> progressed_;   // progress
 };
 
 }  // namespace sangam

@@ -65,11 +65,30 @@ absl::StatusOr<Membership::Registration> Membership::Register(
                                                      options_.max_daemons));
   }
   if (!renewed) ++num_alive_;
+  if (found != daemons_.end()) EndWait(&found->second);
   daemons_[key] = Daemon{registration, now, true, false};
   next_expiry_ = std::min(next_expiry_, now + options_.lease);
   ForgetLost(now);
   return renewed ? Registration::kRenewed : Registration::kNew;
 }
+
+void Membership::Restore(const v1::RegisterRequest& registration, bool alive, bool left,
+                         absl::Duration now) {
+  Daemon& daemon = daemons_[KeyOf(registration.daemon())];
+  daemon = Daemon{registration, now, alive, left, alive};
+  if (!alive) return;
+  ++num_alive_;
+  ++num_awaited_;
+  next_expiry_ = std::min(next_expiry_, ExpiryOf(daemon));
+}
+
+void Membership::EndWait(Daemon* daemon) {
+  if (!daemon->awaited) return;
+  daemon->awaited = false;
+  --num_awaited_;
+}
+
+std::vector<DaemonKey> Membership::TakeForgotten() { return std::exchange(forgotten_, {}); }
 
 absl::Status Membership::Check(const v1::DaemonIdentity& daemon) const {
   const DaemonKey key = KeyOf(daemon);
@@ -85,7 +104,9 @@ absl::Status Membership::Check(const v1::DaemonIdentity& daemon) const {
 
 absl::Status Membership::Renew(const v1::DaemonIdentity& daemon, absl::Duration now) {
   RETURN_IF_ERROR(Check(daemon));
-  daemons_.find(KeyOf(daemon))->second.last_sign = now;
+  Daemon& known = daemons_.find(KeyOf(daemon))->second;
+  EndWait(&known);
+  known.last_sign = now;
   return absl::OkStatus();
 }
 
@@ -95,6 +116,7 @@ bool Membership::Leave(const v1::DaemonIdentity& daemon) {
       found->second.registration.daemon().incarnation() != daemon.incarnation()) {
     return false;
   }
+  EndWait(&found->second);
   found->second.alive = false;
   found->second.left = true;
   --num_alive_;
@@ -108,14 +130,17 @@ std::vector<Membership::Gone> Membership::ExpireLeases(absl::Duration now) {
   for (auto& [key, daemon] : daemons_) {
     if (!daemon.alive) continue;
     if (!Expired(daemon, now)) {
-      next = std::min(next, daemon.last_sign + options_.lease);
+      next = std::min(next, ExpiryOf(daemon));
       continue;
     }
+    const std::string since =
+        daemon.awaited ? "since the coordinator was started again" : LeaseText(options_.lease);
+    EndWait(&daemon);
     daemon.alive = false;
     --num_alive_;
-    gone.push_back({key, daemon.registration.daemon().incarnation(),
-                    absl::StrCat("no sign of life for ", Age(now - daemon.last_sign), " ",
-                                 LeaseText(options_.lease))});
+    gone.push_back(
+        {key, daemon.registration.daemon().incarnation(),
+         absl::StrCat("no sign of life for ", Age(now - daemon.last_sign), " ", since)});
   }
   next_expiry_ = next;
   ForgetLost(now);
@@ -136,7 +161,9 @@ void Membership::ForgetLost(absl::Duration now) {
   std::sort(lost.begin(), lost.end());
   const size_t too_many = lost.size() > options_.max_lost ? lost.size() - options_.max_lost : 0;
   for (size_t i = 0; i < lost.size(); ++i) {
-    if (i < too_many || now - lost[i].first >= options_.remember) daemons_.erase(lost[i].second);
+    if (i >= too_many && now - lost[i].first < options_.remember) continue;
+    daemons_.erase(lost[i].second);
+    forgotten_.push_back(lost[i].second);
   }
 }
 

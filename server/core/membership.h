@@ -35,6 +35,9 @@ class Membership {
     // Lost ones are remembered, to be shown and fenced, this long and this many.
     absl::Duration remember = absl::Minutes(10);
     size_t max_lost = 256;
+    // How much longer than a lease a restored daemon may be silent: it may have to find out first
+    // that the coordinator is back, and tries with pauses that grow to some seconds.
+    absl::Duration reattach = absl::Seconds(6);
   };
 
   struct Daemon {
@@ -42,6 +45,7 @@ class Membership {
     absl::Duration last_sign;
     bool alive = true;
     bool left = false;  // said goodbye; false for a lost one
+    bool awaited = false;  // restored, and not heard of since
   };
 
   enum class Registration {
@@ -65,6 +69,12 @@ class Membership {
   absl::StatusOr<Registration> Register(const v1::RegisterRequest& registration,
                                         absl::Duration now);
 
+  // A daemon that an earlier coordinator knew. A living one is there as before, and has a lease and
+  // `reattach` to give a sign of life.
+  void Restore(const v1::RegisterRequest& registration, bool alive, bool left, absl::Duration now);
+  // Living daemons that were restored and not heard of since.
+  size_t num_awaited() const { return num_awaited_; }
+
   // Whether the daemon is there.
   // Errors: NotFound  not registered, or the lease has run out
   //         Aborted   a process with a larger incarnation has the name
@@ -83,19 +93,30 @@ class Membership {
   // it.
   void RenewAll(absl::Duration now);
 
+  // Lost daemons that are not remembered any more, since the last call.
+  std::vector<DaemonKey> TakeForgotten();
+
   // Lost ones included.
   const std::map<DaemonKey, Daemon>& daemons() const { return daemons_; }
   const Options& options() const { return options_; }
 
  private:
   bool Expired(const Daemon& daemon, absl::Duration now) const {
-    return now - daemon.last_sign >= options_.lease;
+    return now >= ExpiryOf(daemon);
   }
+  absl::Duration ExpiryOf(const Daemon& daemon) const {
+    return daemon.last_sign + options_.lease +
+           (daemon.awaited ? options_.reattach : absl::ZeroDuration());
+  }
+  // The daemon was heard of, or is gone.
+  void EndWait(Daemon* daemon);
   void ForgetLost(absl::Duration now);
 
   Options options_;
   std::map<DaemonKey, Daemon> daemons_;
   size_t num_alive_ = 0;
+  size_t num_awaited_ = 0;
+  std::vector<DaemonKey> forgotten_;
   // No lease ends before this, so that most calls need not look at every daemon.
   absl::Duration next_expiry_ = absl::ZeroDuration();
 };

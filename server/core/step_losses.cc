@@ -21,11 +21,13 @@ constexpr uint64_t kLeastOpenSteps = 64;
 
 }  // namespace
 
-StepLosses::StepLosses(const BatchCut& cut, uint64_t terms_per_sample, uint64_t steps_total)
+StepLosses::StepLosses(const BatchCut& cut, uint64_t terms_per_sample, uint64_t steps_total,
+                       uint64_t steps_done)
     : cut_(cut),
       terms_per_sample_(terms_per_sample),
       steps_total_(steps_total),
-      max_open_(std::max(kLeastOpenSteps, kMaxOpenLosses / cut.shares)) {}
+      max_open_(std::max(kLeastOpenSteps, kMaxOpenLosses / cut.shares)),
+      steps_done_(steps_done) {}
 
 absl::StatusOr<std::vector<StepLosses::CompleteStep>> StepLosses::Add(const v1::StepReport& report,
                                                                       ShareSpan shares) {

@@ -28,8 +28,10 @@ class StepLosses {
     double loss = 0;  // mean over the terms of the samples
   };
 
-  // `terms_per_sample`: terms of the loss, as in ModelLayout.
-  StepLosses(const BatchCut& cut, uint64_t terms_per_sample, uint64_t steps_total);
+  // `terms_per_sample`: terms of the loss, as in ModelLayout. `steps_done`: steps below it are
+  // complete already.
+  StepLosses(const BatchCut& cut, uint64_t terms_per_sample, uint64_t steps_total,
+             uint64_t steps_done = 0);
 
   // Adds what a worker that computes `shares` reported; returns the steps that are complete now, in
   // order. What is already known changes nothing.
@@ -57,7 +59,7 @@ class StepLosses {
   const uint64_t terms_per_sample_;
   const uint64_t steps_total_;
   const uint64_t max_open_;
-  uint64_t steps_done_ = 0;
+  uint64_t steps_done_;
   std::map<uint64_t, OpenStep> open_;
 };
 

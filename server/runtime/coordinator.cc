@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,9 @@
 #include "server/core/control_plane.h"
 #include "server/core/job_forecast.h"
 #include "server/core/job_table.h"
+#include "server/core/saved_records.h"
+#include "server/runtime/job_store.h"
+#include "server/runtime/record_writer.h"
 
 namespace sangam {
 namespace {
@@ -46,6 +50,8 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   control.starting_deadline = options.starting_deadline;
   control.keep_finished_jobs = options.keep_finished_jobs;
   control.link_bytes_per_second = options.link_bytes_per_second;
+  control.keep_records = options.keep_records;
+  control.own_server = options.own_server;
   return control;
 }
 
@@ -95,16 +101,38 @@ Coordinator::Coordinator(const Options& options, const Clock* clock)
 template <typename Change>
 auto Coordinator::Do(Change change) {
   std::vector<ControlPlane::Notice> notices;
-  auto locked = [this, &change, &notices] {
+  uint64_t ticket = 0;
+  auto locked = [this, &change, &notices, &ticket] {
     MutexLock lock(&mutex_);
     auto result = change(&control_, Now());
     notices = Publish();
+    ticket = NewestTicket();
     return result;
   };
   auto result = locked();
   LogNotices(notices);
   TellServing();
+  const absl::Status written = AwaitWritten(ticket);
+  if constexpr (std::is_constructible_v<decltype(result), absl::Status>) {
+    if (!written.ok()) return decltype(result)(written);
+  }
   return result;
+}
+
+absl::Status Coordinator::Restore(RecordStore* store) {
+  ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
+  writer_ = std::make_unique<RecordWriter>(store);
+  return Do([&records](ControlPlane* control, Moment now) {
+    return control->Restore(records, now);
+  });
+}
+
+absl::Status Coordinator::AwaitWritten(uint64_t ticket) const {
+  return writer_ == nullptr ? absl::OkStatus() : writer_->Await(ticket);
+}
+
+uint64_t Coordinator::NewestTicket() const {
+  return writer_ == nullptr ? 0 : writer_->added();
 }
 
 void Coordinator::StartJobs() {
@@ -157,6 +185,7 @@ void Coordinator::TellServing() {
 
 std::vector<ControlPlane::Notice> Coordinator::Publish() {
   ControlPlane::Changes changes = control_.TakeChanges();
+  if (writer_ != nullptr) writer_->Add(std::move(changes.records));
   if (changes.assignments) assignments_changed_.SignalAll();
   if (changes.events) events_changed_.SignalAll();
   if (changes.served) serving_changed_ = true;
@@ -197,6 +226,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::Heartbeat
   const absl::Duration deadline =
       clock_.Steady() + absl::Milliseconds(std::min(request.max_wait_ms(), longest_ms));
   AssignmentBoard::Entry entry;
+  uint64_t ticket = 0;
   {
     MutexLock lock(&mutex_);
     for (;;) {
@@ -206,12 +236,15 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::Heartbeat
       if (entry.revision != request.known_revision() || left <= absl::ZeroDuration()) break;
       assignments_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
     }
+    ticket = NewestTicket();
   }
   // Assignments never change, so they are copied without the lock.
   v1::HeartbeatResponse response;
   response.set_revision(entry.revision);
   response.set_unchanged(entry.revision == request.known_revision());
   if (response.unchanged()) return response;
+  // What a daemon acts on must be known to the next coordinator too.
+  RETURN_IF_ERROR(AwaitWritten(ticket));
   for (const auto& [job, assignment] : entry.assignments) *response.add_assignment() = *assignment;
   return response;
 }
@@ -314,16 +347,23 @@ absl::StatusOr<Coordinator::Events> Coordinator::WaitForEvents(uint64_t job, uin
                                                                size_t max_events,
                                                                absl::Duration max_wait) const {
   const absl::Duration deadline = clock_.Steady() + max_wait;
-  MutexLock lock(&mutex_);
-  for (;;) {
-    if (stopping_) return Stopping();
-    ASSIGN_OR_RETURN(JobTable::Events found, control_.jobs().EventsAfter(job, after, max_events));
-    const absl::Duration left = deadline - clock_.Steady();
-    if (!found.events.empty() || found.complete || left <= absl::ZeroDuration()) {
-      return Events{std::move(found.events), found.complete};
+  Events result;
+  uint64_t ticket = 0;
+  {
+    MutexLock lock(&mutex_);
+    for (;;) {
+      if (stopping_) return Stopping();
+      ASSIGN_OR_RETURN(JobTable::Events found, control_.jobs().EventsAfter(job, after, max_events));
+      result = {std::move(found.events), found.complete};
+      const absl::Duration left = deadline - clock_.Steady();
+      if (!result.events.empty() || result.complete || left <= absl::ZeroDuration()) break;
+      events_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
     }
-    events_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
+    ticket = NewestTicket();
   }
+  // The next coordinator must know the events by the same numbers.
+  RETURN_IF_ERROR(AwaitWritten(ticket));
+  return result;
 }
 
 void Coordinator::Tick() {

@@ -23,6 +23,8 @@
 #include "server/core/control_plane.h"
 #include "server/core/job_forecast.h"
 #include "server/core/job_table.h"
+#include "server/runtime/job_store.h"
+#include "server/runtime/record_writer.h"
 
 namespace sangam {
 
@@ -45,6 +47,10 @@ class Coordinator {
     double link_bytes_per_second = 1.25e9;
     // The longest sleep between two looks at the clock, which need not run with the machine's.
     absl::Duration longest_sleep = absl::Milliseconds(200);
+    // The server in this process, whose pages end with it; none when the name is empty.
+    v1::DaemonIdentity own_server;
+    // Whether Restore will be called.
+    bool keep_records = false;
   };
 
   // Told which jobs' data to send from now on, with their newest assignments.
@@ -58,6 +64,15 @@ class Coordinator {
 
   // `clock` must outlive the coordinator.
   Coordinator(const Options& options, const Clock* clock);
+
+  // Goes on where the coordinator ended that wrote the store, and writes every change to it from now
+  // on; it must outlive this object. Nobody is told of a change before it is written. While the
+  // store cannot be written, calls that change something, and those that wait for news, end with
+  // Unavailable. To be called first. Without it nothing is written.
+  // Errors: DataLoss     a record makes no sense; names it
+  //         Unavailable  the store cannot be written
+  //         others       as RecordStore::Load
+  absl::Status Restore(RecordStore* store);
 
   // Who opens and sends the data of jobs with data.served; nobody when empty, then such a job
   // fails. It is called when the list has changed, by whichever thread changed it, one call at a
@@ -104,8 +119,9 @@ class Coordinator {
 
   Moment Now() const { return {clock_.Steady(), clock_.Wall()}; }
 
-  // Calls `change(control plane, now)` under the lock, then wakes who waits, then logs what
-  // happened and tells the one who serves data.
+  // Calls `change(control plane, now)` under the lock, wakes who waits, logs what happened, tells
+  // the one who serves data, and waits until it is written. A result that can be an error is
+  // Unavailable when it is not.
   template <typename Change>
   auto Do(Change change);
   bool IsKnown(const std::string& request_id) const;
@@ -117,12 +133,17 @@ class Coordinator {
   void StartJobs();
   // Tells the one who serves data as long as there is news; at once when another call does it.
   void TellServing();
-  // Wakes who waits for what changed; returns what is to be logged.
+  // Waits until what was changed up to this ticket is written.
+  absl::Status AwaitWritten(uint64_t ticket) const;
+  // The ticket of what has been changed so far.
+  uint64_t NewestTicket() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has what changed written, wakes who waits for it; returns what is to be logged.
   std::vector<ControlPlane::Notice> Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const Clock& clock_;
   mutable Mutex mutex_;
+  std::unique_ptr<RecordWriter> writer_;  // set before the first call; nullptr: nothing is written
   mutable CondVar assignments_changed_;
   mutable CondVar events_changed_;
   ControlPlane control_ ABSL_GUARDED_BY(mutex_);

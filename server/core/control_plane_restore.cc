@@ -1,0 +1,214 @@
+// How a control plane is written down and taken up again.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/saved_state.pb.h"
+#include "server/core/control_plane.h"
+#include "server/core/daemon_key.h"
+#include "server/core/job_run.h"
+#include "server/core/job_state.h"
+#include "server/core/membership.h"
+#include "server/core/run_journal.h"
+#include "server/core/saved_records.h"
+#include "server/core/server_memory.h"
+#include "server/core/weight_holds.h"
+
+namespace sangam {
+namespace {
+
+// Revisions of the board that one coordinator may use; the next one begins after them.
+constexpr int kRevisionBits = 40;
+
+constexpr char kOwnPagesLost[] =
+    "the coordinator, which also held pages, was started again; resume from a checkpoint";
+
+RecordKey KeyOfDaemon(const DaemonKey& key) {
+  return {RecordKind::kDaemon, 0, 0, ToString(key)};
+}
+
+// How far the job had come, from what is known of it.
+PastProgress PastOf(const v1::Job& job, absl::Time now) {
+  PastProgress past;
+  past.steps_done = job.progress().steps_done();
+  past.samples = job.progress().samples();
+  if (job.evaluation_size() > 0) past.last_evaluation = job.evaluation().rbegin()->step();
+  for (const v1::StateChange& change : job.history()) {
+    if (change.state() != v1::RUNNING) continue;
+    const absl::Time begun = absl::FromUnixSeconds(change.time().seconds()) +
+                             absl::Nanoseconds(change.time().nanos());
+    past.trained_for = std::max(now - begun, absl::ZeroDuration());
+  }
+  return past;
+}
+
+}  // namespace
+
+absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
+  v1::SavedCoordinator saved;
+  const RecordKey key{RecordKind::kCoordinator, 0, 0, ""};
+  if (const auto found = records.find(key); found != records.end()) {
+    if (!saved.ParseFromString(found->second)) {
+      return absl::DataLossError(absl::StrCat(ToString(key), ": found bytes that make no sense"));
+    }
+  }
+  starts_ = saved.starts() + 1;
+  board_.BeginAfter(starts_ << kRevisionBits);
+  RETURN_IF_ERROR(jobs_.Restore(records, saved.last_job()));
+  for (auto it = records.lower_bound({RecordKind::kDaemon, 0, 0, ""});
+       it != records.end() && it->first.kind == RecordKind::kDaemon; ++it) {
+    v1::SavedDaemon daemon;
+    if (!daemon.ParseFromString(it->second)) {
+      return absl::DataLossError(
+          absl::StrCat(ToString(it->first), ": found bytes that make no sense"));
+    }
+    RestoreDaemon(daemon, now);
+  }
+  // Those that have ended in the order in which they did, which is that of the holds.
+  std::vector<uint64_t> ids(jobs_.ended().begin(), jobs_.ended().end());
+  for (const uint64_t id : jobs_.Ids()) {
+    if (!HasEnded(jobs_.Get(id)->state())) ids.push_back(id);
+  }
+  for (const uint64_t id : ids) {
+    const v1::Job& job = *jobs_.Get(id);
+    ASSIGN_OR_RETURN(const RunJournal::Held held, journal_.Restore(records, job));
+    if (job.state() == v1::STARTING || job.state() == v1::RUNNING) {
+      if (held.assignment == nullptr) {
+        return absl::DataLossError(absl::StrCat("job ", id, ": found no record of its assignment"));
+      }
+      RestoreRun(held, now);
+    } else if (held.assignment != nullptr) {
+      RestoreHold(*held.assignment);
+    }
+  }
+  if (!saved.own_server().name().empty() && members_.Leave(saved.own_server())) {
+    LoseDaemon({KeyOf(saved.own_server()), saved.own_server().incarnation(), kOwnPagesLost}, "lost",
+               now);
+  }
+  if (!records.empty()) {
+    Note(false, "state restored",
+         {{"starts", absl::StrCat(starts_)},
+          {"jobs", absl::StrCat(jobs_.size())},
+          {"running", absl::StrCat(runs_.size())},
+          {"daemons_awaited", absl::StrCat(members_.num_awaited())}});
+  }
+  Schedule(now);
+  return absl::OkStatus();
+}
+
+void ControlPlane::RestoreDaemon(const v1::SavedDaemon& saved, Moment now) {
+  members_.Restore(saved.registration(), saved.alive(), saved.left(), now.steady);
+  if (saved.alive()) board_.Add(KeyOf(saved.registration().daemon()));
+}
+
+std::string ControlPlane::MissingMember(const v1::Plan& plan) const {
+  const auto missing = [this](v1::DaemonRole role, const auto& members) -> std::string {
+    for (const auto& member : members) {
+      v1::DaemonIdentity identity;
+      identity.set_role(role);
+      identity.set_name(member.name());
+      identity.set_incarnation(member.incarnation());
+      if (!members_.Check(identity).ok()) return ToString(KeyOf(identity));
+    }
+    return "";
+  };
+  std::string worker = missing(v1::WORKER, plan.worker());
+  return worker.empty() ? missing(v1::SERVER, plan.server()) : worker;
+}
+
+void ControlPlane::RestoreHold(const v1::Assignment& assignment) {
+  const uint64_t job = assignment.plan().job();
+  WeightHolds::Hold hold{job, KeptBytes(assignment.plan())};
+  const auto shared = std::make_shared<const v1::Assignment>(assignment);
+  for (const auto& [server, bytes] : hold.bytes) board_.Assign({v1::SERVER, server}, shared);
+  holds_.Add(std::move(hold));
+  for (const v1::ServerPlan& server : assignment.plan().server()) {
+    v1::DaemonIdentity identity;
+    identity.set_role(v1::SERVER);
+    identity.set_name(server.name());
+    identity.set_incarnation(server.incarnation());
+    if (members_.Check(identity).ok()) continue;
+    ReleaseWeights(job, absl::StrCat(ToString(KeyOf(identity)), " lost"));
+    return;
+  }
+  if (holds_.size() > options_.keep_finished_jobs) {
+    ReleaseWeights(holds_.oldest(), absl::StrCat("the weights of ", options_.keep_finished_jobs,
+                                                 " younger jobs are kept"));
+  }
+}
+
+void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
+  const uint64_t job = held.assignment->plan().job();
+  const bool running = held.assignment->phase() == v1::Assignment::RUN;
+  const JobRun::Options options{options_.membership.lease,
+                                options_.starting_deadline + options_.membership.reattach};
+  const ServerBytes bytes =
+      TrainingBytes(held.assignment->plan(), held.assignment->spec().optimizer());
+  JobRun run = running ? JobRun(held.assignment, options, PastOf(*jobs_.Get(job), now.wall),
+                                now.steady)
+                       : JobRun(held.assignment, options, now.steady);
+  Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
+  if (const std::string missing = MissingMember(held.assignment->plan()); !missing.empty()) {
+    EndRun(job, {v1::FAILED, absl::StrCat(missing, " lost")}, now);
+    return;
+  }
+  if (running) traces_.Begin(held.assignment->spec().name(), held.assignment->plan());
+  AssignAll(&restored, held.assignment);
+  for (const v1::SavedReport& saved : held.reports) {
+    Run* found = FindRun(job, held.assignment->plan().generation());
+    if (found == nullptr) return;
+    const PlanMember member{saved.role(), saved.index()};
+    const int members = member.role == v1::WORKER ? held.assignment->plan().worker_size()
+                                                  : held.assignment->plan().server_size();
+    if (member.index >= static_cast<uint32_t>(members)) continue;
+    const JobRun::Effects effects = found->run.OnReport(member, saved.report(), now.steady);
+    if (!effects.outcome.has_value()) journal_.Add(found->run, member, saved.report());
+    Apply(job, effects, now);
+  }
+}
+
+void ControlPlane::TakeRecords(RecordChanges* records) {
+  jobs_.TakeRecords(records);
+  journal_.TakeRecords(records);
+  std::vector<DaemonKey> forgotten = members_.TakeForgotten();
+  if (!options_.keep_records) {
+    changed_daemons_.clear();
+    return;
+  }
+  changed_daemons_.insert(forgotten.begin(), forgotten.end());
+  for (const DaemonKey& key : changed_daemons_) {
+    std::optional<std::string>& record = (*records)[KeyOfDaemon(key)];
+    const auto found = members_.daemons().find(key);
+    if (found == members_.daemons().end()) continue;
+    v1::SavedDaemon saved;
+    *saved.mutable_registration() = found->second.registration;
+    saved.set_alive(found->second.alive);
+    saved.set_left(found->second.left);
+    record = saved.SerializeAsString();
+  }
+  changed_daemons_.clear();
+  // Written once at each start, and with every new job.
+  if (saved_last_job_ == jobs_.last_id() && starts_ == saved_starts_) return;
+  saved_last_job_ = jobs_.last_id();
+  saved_starts_ = starts_;
+  v1::SavedCoordinator saved;
+  saved.set_starts(starts_);
+  saved.set_last_job(jobs_.last_id());
+  *saved.mutable_own_server() = options_.own_server;
+  (*records)[{RecordKind::kCoordinator, 0, 0, ""}] = saved.SerializeAsString();
+}
+
+}  // namespace sangam
