@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/model/checkpoint_check.h"
 #include "common/model/data_check.h"
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
@@ -140,6 +141,7 @@ std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
   CheckDuration(spec, &check);
   CheckCluster(spec, &check);
   CheckStrategy(spec, check.faults());
+  CheckCheckpoint(spec, check.faults());
   return std::move(*check.faults());
 }
 
@@ -155,6 +157,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   if (!resources->has_workers()) resources->set_workers(1);
   if (!resources->has_servers()) resources->set_servers(1);
   ResolveStrategy(&spec);
+  ResolveCheckpoint(&spec);
   if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
   *spec.mutable_model() = ExpandModel(spec.model());
   return spec;

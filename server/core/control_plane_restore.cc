@@ -41,9 +41,9 @@ RecordKey KeyOfDaemon(const DaemonKey& key) {
 }
 
 // How far the job had come, from what is known of it.
-PastProgress PastOf(const v1::Job& job, absl::Time now) {
+PastProgress PastOf(const v1::Job& job, uint64_t first_step, absl::Time now) {
   PastProgress past;
-  past.steps_done = job.progress().steps_done();
+  past.steps_done = std::max(job.progress().steps_done(), first_step);
   past.samples = job.progress().samples();
   if (job.evaluation_size() > 0) past.last_evaluation = job.evaluation().rbegin()->step();
   for (const v1::StateChange& change : job.history()) {
@@ -157,8 +157,9 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
                                 options_.starting_deadline + options_.membership.reattach};
   const ServerBytes bytes =
       TrainingBytes(held.assignment->plan(), held.assignment->spec().optimizer());
-  JobRun run = running ? JobRun(held.assignment, options, PastOf(*jobs_.Get(job), now.wall),
-                                now.steady)
+  const uint64_t first_step = held.assignment->first_step();
+  JobRun run = running ? JobRun(held.assignment, options,
+                                PastOf(*jobs_.Get(job), first_step, now.wall), now.steady)
                        : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
   if (const std::string missing = MissingMember(held.assignment->plan()); !missing.empty()) {

@@ -131,7 +131,7 @@ absl::StatusOr<CheckpointStore::Name> CheckpointStore::Parse(absl::string_view c
   return name;
 }
 
-absl::StatusOr<CheckpointStore::Name> CheckpointStore::Find(absl::string_view checkpoint) const {
+absl::StatusOr<CheckpointStore::Name> CheckpointStore::NameOf(absl::string_view checkpoint) const {
   ASSIGN_OR_RETURN(Name name, Parse(checkpoint));
   const std::vector<uint64_t> steps = Steps(name.job);
   if (!name.step.has_value() && !steps.empty()) name.step = steps.back();
@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<v1::Checkpoint>> CheckpointStore::List(
 }
 
 absl::StatusOr<v1::Checkpoint> CheckpointStore::Get(absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(const Name name, Find(checkpoint));
+  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
   const std::string folder = Folder(name.job, *name.step);
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
   v1::Checkpoint found = ToCheckpoint(manifest, folder);
@@ -169,22 +169,22 @@ absl::StatusOr<v1::Checkpoint> CheckpointStore::Get(absl::string_view checkpoint
 }
 
 absl::StatusOr<v1::Checkpoint> CheckpointStore::Verify(absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(const Name name, Find(checkpoint));
+  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
   const std::string folder = Folder(name.job, *name.step);
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointInput> input, CheckpointInput::Open(folder));
   RETURN_IF_ERROR(input->Verify(), "%s", folder);
   return ToCheckpoint(input->manifest(), folder);
 }
 
-absl::StatusOr<CheckpointStore::Verified> CheckpointStore::FindToResume(
+absl::StatusOr<CheckpointStore::Found> CheckpointStore::FindToResume(
     absl::string_view checkpoint) const {
   ASSIGN_OR_RETURN(const Name name, Parse(checkpoint));
   std::vector<uint64_t> steps = Steps(name.job);
   if (name.step.has_value()) {
-    ASSIGN_OR_RETURN(const Name found, Find(checkpoint));
+    ASSIGN_OR_RETURN(const Name found, NameOf(checkpoint));
     steps = {*found.step};
   }
-  Verified result;
+  Found result;
   absl::Status last = NoCheckpoint(checkpoint);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     result.folder = Folder(name.job, *step);
@@ -197,6 +197,15 @@ absl::StatusOr<CheckpointStore::Verified> CheckpointStore::FindToResume(
     result.skipped.push_back(absl::StrCat("step ", *step, ": ", last.message()));
   }
   return last;
+}
+
+absl::StatusOr<CheckpointStore::Found> CheckpointStore::Find(
+    absl::string_view checkpoint) const {
+  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
+  Found found;
+  found.folder = Folder(name.job, *name.step);
+  ASSIGN_OR_RETURN(found.manifest, ReadManifest(found.folder));
+  return found;
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointInput>> CheckpointStore::OpenInput(uint64_t job,

@@ -25,8 +25,8 @@ namespace sangam {
 // who writes.
 class CheckpointStore {
  public:
-  // A checkpoint that can be resumed from, and what was passed over for it.
-  struct Verified {
+  // A checkpoint, and what was passed over for it.
+  struct Found {
     CheckpointManifest manifest;
     std::string folder;
     std::vector<std::string> skipped;  // why, newest first
@@ -53,7 +53,11 @@ class CheckpointStore {
 
   // What to resume from: of a JOB alone the newest one that is not damaged.
   // Errors: as Verify
-  absl::StatusOr<Verified> FindToResume(absl::string_view checkpoint) const;
+  absl::StatusOr<Found> FindToResume(absl::string_view checkpoint) const;
+
+  // The same without reading more than the manifest.
+  // Errors: as Get
+  absl::StatusOr<Found> Find(absl::string_view checkpoint) const;
 
   absl::StatusOr<std::unique_ptr<CheckpointInput>> OpenInput(uint64_t job, uint64_t step) const;
   absl::StatusOr<std::unique_ptr<CheckpointOutput>> BeginOutput(CheckpointManifest manifest,
@@ -82,7 +86,7 @@ class CheckpointStore {
   absl::StatusOr<uint64_t> FindJob(absl::string_view id_or_name) const;
   absl::StatusOr<Name> Parse(absl::string_view checkpoint) const;
   // The one that is meant; of a job alone the newest.
-  absl::StatusOr<Name> Find(absl::string_view checkpoint) const;
+  absl::StatusOr<Name> NameOf(absl::string_view checkpoint) const;
 
   const std::string root_;
   Disk& disk_;
