@@ -91,7 +91,8 @@ void FlagSet::AddOptionalCount(const Text& text, std::optional<uint64_t>* target
 }
 
 void FlagSet::AddDuration(const Text& text, absl::Duration* target) {
-  Add(text, absl::FormatDuration(*target), false,
+  const bool endless = *target == absl::InfiniteDuration();
+  Add(text, endless ? "" : absl::FormatDuration(*target), false,
       [target](absl::string_view value) -> absl::Status {
         absl::Duration duration;
         if (!absl::ParseDuration(value, &duration) || duration <= absl::ZeroDuration() ||

@@ -45,7 +45,7 @@ class FlagSet {
   // The same without a default of its own: the help says what holds when it is not given.
   void AddOptionalCount(const Text& text, std::optional<uint64_t>* target, uint64_t minimum,
                         uint64_t maximum = std::numeric_limits<uint64_t>::max());
-  // As "30s", "1m30s", "250ms"; > 0 and finite.
+  // As "30s", "1m30s", "250ms"; > 0 and finite. An infinite default is left to the help.
   void AddDuration(const Text& text, absl::Duration* target);
   // One of `choices`; `text.value` is not used.
   void AddChoice(const Text& text, const std::vector<std::string>& choices, std::string* target);

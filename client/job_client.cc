@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,15 +59,17 @@ class GrpcJobClient : public JobClient {
         last_idle_(options_.clock->Steady()),
         queue_([this] { return Idle(); }) {}
 
-  absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec, const std::string& request_id) override;
-  absl::StatusOr<v1::Job> Validate(const v1::JobSpec& spec) override;
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request) override;
   absl::StatusOr<v1::Job> Get(const std::string& job) override;
   absl::StatusOr<v1::Job> Cancel(const std::string& job, const std::string& reason) override;
-  absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit) override;
+  absl::Status Delete(const std::string& job) override;
+  absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit,
+                                            const std::vector<v1::JobState>& states) override;
   absl::StatusOr<v1::Cluster> GetCluster() override;
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec) override;
   absl::StatusOr<v1::JobTrace> Trace(const std::string& job) override;
   absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) override;
+  absl::Status Logs(const v1::StreamLogsRequest& request, LogHandler* handler) override;
 
  private:
   template <typename Request, typename Response>
@@ -77,16 +80,26 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<Response> Call(const Request& request, Method<Request, Response> method);
   // Repeats `attempt`, which takes the deadline of one try.
   absl::Status Retry(const std::function<CallOutcome(absl::Duration)>& attempt);
-  // One stream of events, from *revision on; *revision becomes that of the last event that came.
-  CallOutcome WatchOnce(uint64_t job, uint64_t* revision, WatchHandler* handler);
-  // Asks Options.check, and the handler while one watches.
+  template <typename Request, typename Item>
+  using StreamMethod = std::unique_ptr<grpc::ClientAsyncReader<Item>> (Stub::*)(
+      grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
+
+  // One stream from request->after_revision on, which becomes that of the last one that came.
+  template <typename Request, typename Item>
+  CallOutcome StreamOnce(Request* request, StreamMethod<Request, Item> method,
+                         StreamHandler<Item>* handler);
+  // As many streams as it takes until all has come.
+  template <typename Request, typename Item>
+  absl::Status Stream(Request request, StreamMethod<Request, Item> method,
+                      StreamHandler<Item>* handler);
+  // Asks Options.check, and the handler of the stream that goes on.
   absl::Status Idle();
   absl::Status Pause(absl::Duration delay);
 
   const Options options_;
   const std::unique_ptr<Stub> stub_;
-  // Of the watch that goes on; else null.
-  WatchHandler* handler_ = nullptr;
+  // Of the handler of the stream that goes on; else empty.
+  std::function<absl::Status()> on_idle_;
   absl::Duration last_idle_;
   CallQueue queue_;
 };
@@ -94,7 +107,7 @@ class GrpcJobClient : public JobClient {
 absl::Status GrpcJobClient::Idle() {
   last_idle_ = options_.clock->Steady();
   RETURN_IF_ERROR(options_.check());
-  return handler_ == nullptr ? absl::OkStatus() : handler_->OnIdle();
+  return on_idle_ ? on_idle_() : absl::OkStatus();
 }
 
 absl::Status GrpcJobClient::Pause(absl::Duration delay) {
@@ -149,19 +162,7 @@ absl::StatusOr<Response> GrpcJobClient::Call(const Request& request,
   return response;
 }
 
-absl::StatusOr<v1::Job> GrpcJobClient::Submit(const v1::JobSpec& spec,
-                                              const std::string& request_id) {
-  v1::SubmitJobRequest request;
-  *request.mutable_spec() = spec;
-  request.set_request_id(request_id);
-  ASSIGN_OR_RETURN(v1::SubmitJobResponse response, Call(request, &Stub::PrepareAsyncSubmitJob));
-  return std::move(*response.mutable_job());
-}
-
-absl::StatusOr<v1::Job> GrpcJobClient::Validate(const v1::JobSpec& spec) {
-  v1::SubmitJobRequest request;
-  *request.mutable_spec() = spec;
-  request.set_validate_only(true);
+absl::StatusOr<v1::Job> GrpcJobClient::Submit(const v1::SubmitJobRequest& request) {
   ASSIGN_OR_RETURN(v1::SubmitJobResponse response, Call(request, &Stub::PrepareAsyncSubmitJob));
   return std::move(*response.mutable_job());
 }
@@ -179,9 +180,17 @@ absl::StatusOr<v1::Job> GrpcJobClient::Cancel(const std::string& job, const std:
   return Call(request, &Stub::PrepareAsyncCancelJob);
 }
 
-absl::StatusOr<v1::ListJobsResponse> GrpcJobClient::List(uint64_t limit) {
+absl::Status GrpcJobClient::Delete(const std::string& job) {
+  v1::DeleteJobRequest request;
+  request.set_job(job);
+  return Call(request, &Stub::PrepareAsyncDeleteJob).status();
+}
+
+absl::StatusOr<v1::ListJobsResponse> GrpcJobClient::List(uint64_t limit,
+                                                         const std::vector<v1::JobState>& states) {
   v1::ListJobsResponse all;
   v1::ListJobsRequest request;
+  for (const v1::JobState state : states) request.add_state(state);
   while (true) {
     const uint64_t have = static_cast<uint64_t>(all.job_size());
     const uint64_t want = limit == 0 ? kMaxPageSize : std::min(kMaxPageSize, limit - have);
@@ -220,25 +229,24 @@ absl::StatusOr<v1::JobTrace> GrpcJobClient::Trace(const std::string& job) {
   return Call(request, &Stub::PrepareAsyncGetTrace);
 }
 
-CallOutcome GrpcJobClient::WatchOnce(uint64_t job, uint64_t* revision, WatchHandler* handler) {
-  v1::WatchJobRequest request;
-  request.set_job(absl::StrCat(job));
-  request.set_after_revision(*revision);
+template <typename Request, typename Item>
+CallOutcome GrpcJobClient::StreamOnce(Request* request, StreamMethod<Request, Item> method,
+                                      StreamHandler<Item>* handler) {
   grpc::ClientContext context;
   SetTimeout(options_.stream_deadline, &context);
-  const auto reader = stub_->PrepareAsyncWatchJob(&context, request, queue_.queue());
+  const auto reader = (stub_.get()->*method)(&context, *request, queue_.queue());
   CallOutcome outcome;
   bool ok = false;
   reader->StartCall(this);
   outcome.stop = queue_.Await(&context, &ok);
-  v1::JobEvent event;
+  Item item;
   while (ok && outcome.stop.ok()) {
-    reader->Read(&event, this);
+    reader->Read(&item, this);
     outcome.stop = queue_.Await(&context, &ok);
     if (!ok || !outcome.stop.ok()) break;
-    if (event.revision() <= *revision) continue;
-    *revision = event.revision();
-    outcome.stop = handler->OnEvent(event);
+    if (item.revision() <= request->after_revision()) continue;
+    request->set_after_revision(item.revision());
+    outcome.stop = handler->OnEvent(item);
     const bool due = options_.clock->Steady() - last_idle_ >= kIdlePeriod;
     if (outcome.stop.ok() && due) outcome.stop = Idle();
   }
@@ -253,18 +261,19 @@ CallOutcome GrpcJobClient::WatchOnce(uint64_t job, uint64_t* revision, WatchHand
   return outcome;
 }
 
-absl::Status GrpcJobClient::Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) {
-  handler_ = handler;
-  uint64_t revision = after_revision;
+template <typename Request, typename Item>
+absl::Status GrpcJobClient::Stream(Request request, StreamMethod<Request, Item> method,
+                                   StreamHandler<Item>* handler) {
+  on_idle_ = [handler] { return handler->OnIdle(); };
   Backoff backoff(options_.backoff, RandomSeed());
   int lost = 0;
   absl::Status result;
   while (true) {
-    const uint64_t before = revision;
-    const CallOutcome outcome = WatchOnce(job, &revision, handler);
+    const uint64_t before = request.after_revision();
+    const CallOutcome outcome = StreamOnce(&request, method, handler);
     result = outcome.stop.ok() ? outcome.rpc : outcome.stop;
     if (!outcome.stop.ok() || !MayRepeat(outcome.rpc)) break;
-    if (revision > before) {
+    if (request.after_revision() > before) {
       backoff.Reset();
       lost = 0;
     }
@@ -275,11 +284,23 @@ absl::Status GrpcJobClient::Watch(uint64_t job, uint64_t after_revision, WatchHa
       if (!result.ok()) break;
     }
     // Is somebody there at all? This also bounds the time without an answer.
-    result = Get(absl::StrCat(job)).status();
+    result = Get(request.job()).status();
     if (!result.ok()) break;
+    handler->OnBack();
   }
-  handler_ = nullptr;
+  on_idle_ = nullptr;
   return result;
+}
+
+absl::Status GrpcJobClient::Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) {
+  v1::WatchJobRequest request;
+  request.set_job(absl::StrCat(job));
+  request.set_after_revision(after_revision);
+  return Stream(std::move(request), &Stub::PrepareAsyncWatchJob, handler);
+}
+
+absl::Status GrpcJobClient::Logs(const v1::StreamLogsRequest& request, LogHandler* handler) {
+  return Stream(request, &Stub::PrepareAsyncStreamLogs, handler);
 }
 
 }  // namespace

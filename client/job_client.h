@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,21 +13,26 @@
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "proto/forecast.pb.h"
+#include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 
 namespace sangam {
 
-// Follows a job; see JobClient::Watch.
-class WatchHandler {
+// Follows what becomes of a job; see JobClient::Watch and Logs.
+template <typename Item>
+class StreamHandler {
  public:
-  virtual ~WatchHandler() = default;
-  // Called once for each event, in order. An error ends the watch and is returned by it.
-  virtual absl::Status OnEvent(const v1::JobEvent& event) = 0;
-  // Called some twenty times a second, whether events come or not. An error as above.
+  virtual ~StreamHandler() = default;
+  // Called once for each event or line, in order. An error ends the stream and is returned by it.
+  virtual absl::Status OnEvent(const Item& item) = 0;
+  // Called some twenty times a second, whether something comes or not. An error as above.
   virtual absl::Status OnIdle() { return absl::OkStatus(); }
-  // The coordinator is out of reach; the watch tries again.
+  // The coordinator is out of reach; the stream tries again. And: it is back.
   virtual void OnLost(const absl::Status& /*why*/) {}
+  virtual void OnBack() {}
 };
+using WatchHandler = StreamHandler<v1::JobEvent>;
+using LogHandler = StreamHandler<v1::LogLine>;
 
 // The client's side of JobService. A call that finds no coordinator (UNAVAILABLE), or no answer in
 // time, is repeated with backoff until `timeout` has passed; all calls may be repeated without
@@ -58,18 +64,19 @@ class JobClient {
   static absl::StatusOr<std::unique_ptr<JobClient>> Create(Options options);
   virtual ~JobClient() = default;
 
-  // `request_id` makes the call safe to repeat, also later: see NewRequestId.
-  virtual absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec,
-                                         const std::string& request_id) = 0;
-  // Only checks the specification.
-  virtual absl::StatusOr<v1::Job> Validate(const v1::JobSpec& spec) = 0;
+  // A request_id makes the call safe to repeat, also later: see NewRequestId.
+  virtual absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request) = 0;
 
   // `job`: a number, or a name: the newest job of that name.
   virtual absl::StatusOr<v1::Job> Get(const std::string& job) = 0;
   virtual absl::StatusOr<v1::Job> Cancel(const std::string& job, const std::string& reason) = 0;
 
-  // Newest first; the newest `limit` jobs, or all when it is 0.
-  virtual absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit) = 0;
+  virtual absl::Status Delete(const std::string& job) = 0;
+
+  // Newest first; the newest `limit` jobs in one of the states, or all when it is 0. No states: in
+  // any.
+  virtual absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit,
+                                                    const std::vector<v1::JobState>& states) = 0;
 
   virtual absl::StatusOr<v1::Cluster> GetCluster() = 0;
 
@@ -83,6 +90,10 @@ class JobClient {
   // it was when the connection is lost; `timeout` bounds how long the coordinator may be out of
   // reach.
   virtual absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) = 0;
+
+  // Hands the lines that the request asks for to `handler`, as Watch. The request's job is a
+  // number.
+  virtual absl::Status Logs(const v1::StreamLogsRequest& request, LogHandler* handler) = 0;
 };
 
 // A fresh id for JobClient::Submit: 128 random bits from the system, in hexadecimal.

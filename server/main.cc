@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/job_log.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -134,8 +135,11 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
 }
 
 // Serves until a signal comes or the daemon cannot go on.
-absl::Status Serve(const ServerOptions& options) {
+absl::Status Serve(ServerOptions options) {
   ShutdownSignal signal;
+  JobLog log({});
+  const ObserveLog observe(&log);
+  options.log = &log;
   absl::StatusOr<std::unique_ptr<ServerDaemon>> daemon = ServerDaemon::Start(options, signal);
   if (absl::IsCancelled(daemon.status())) return absl::OkStatus();
   if (!daemon.ok()) return daemon.status();

@@ -188,6 +188,7 @@ absl::Status ServerDaemon::Join(const ShutdownSignal& signal) {
   }
   coordinator_address_ = agent.coordinator;
   agent.start_deadline = options_.start_deadline;
+  agent.log = options_.log;
   agent.cancelled = [&signal] { return signal.requested(); };
   v1::RegisterRequest* registration = &agent.registration;
   *registration->mutable_daemon() = Identity();

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/job_log.h"
 #include "common/base/mutex.h"
 #include "common/rpc/daemon_process.h"
 #include "common/rpc/node_agent.h"
@@ -48,6 +49,8 @@ struct ServerOptions {
   std::string state_dir;
   int threads = 2;        // that receive, sum and update
   absl::Duration start_deadline = absl::Seconds(30);
+  // Sent to the coordinator. May be nullptr; must outlive the daemon.
+  JobLog* log = nullptr;
   Coordinator::Options control;
 };
 

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/job_log.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -105,8 +106,10 @@ PipelineServer::Options ListenOptions() {
 }
 
 NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& address,
-                                double flops_per_second, const ShutdownSignal& signal) {
+                                double flops_per_second, const ShutdownSignal& signal,
+                                JobLog* log) {
   NodeAgent::Options options;
+  options.log = log;
   options.coordinator = absl::GetFlag(FLAGS_coordinator);
   options.start_deadline = absl::GetFlag(FLAGS_start_deadline);
   options.cancelled = [&signal] { return signal.requested(); };
@@ -128,6 +131,8 @@ NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& 
 absl::Status Serve(WorkerOptions options) {
   // Before gRPC has threads, which would take the signals.
   ShutdownSignal signal;
+  JobLog log({});
+  const ObserveLog observe(&log);
   // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
   // when a large tensor does not fit into the connection.
   grpc_init();
@@ -138,7 +143,7 @@ absl::Status Serve(WorkerOptions options) {
   ASSIGN_OR_RETURN(const double flops_per_second,
                    MeasureFlopsPerSecond(options.backend, kProbeTime), "--backend");
   absl::StatusOr<std::unique_ptr<NodeAgent>> agent =
-      NodeAgent::Start(AgentOptions(options, server->address(), flops_per_second, signal),
+      NodeAgent::Start(AgentOptions(options, server->address(), flops_per_second, signal, &log),
                        [&runner](const auto& assignments) { runner->Reconcile(assignments); });
   if (absl::IsCancelled(agent.status())) return absl::OkStatus();
   if (!agent.ok()) return WithContext(agent.status(), "--coordinator");

@@ -17,13 +17,26 @@ namespace sangam {
 // How the program ends. Part of its interface.
 enum class ExitCode {
   kSuccess = 0,
-  // The job failed or was cancelled, the coordinator refused or could not be reached.
+  // None of the others.
   kFailure = 1,
-  // The command line is wrong.
+  // The command line, the job or the cluster for it is wrong (INVALID_ARGUMENT,
+  // FAILED_PRECONDITION): the same again will not do.
   kUsage = 2,
+  kJobFailed = 3,
+  kJobCancelled = 4,
+  kNotFound = 5,
+  // The coordinator cannot be reached.
+  kUnavailable = 7,
+  kExhausted = 8,
+  // It took longer than it may (--timeout).
+  kDeadline = 9,
+  kDataLoss = 65,
   // Ctrl-C: 128 + SIGINT, as shells count it.
   kInterrupted = 130,
 };
+
+// For the error that a command ends with.
+ExitCode ExitCodeFor(const absl::Status& status);
 
 // What a command gets from main; tests bring their own.
 struct Environment {

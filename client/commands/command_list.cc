@@ -16,13 +16,16 @@
 #include "client/commands/cancel.h"
 #include "client/commands/cluster.h"
 #include "client/commands/command.h"
+#include "client/commands/delete.h"
 #include "client/commands/describe.h"
 #include "client/commands/export.h"
 #include "client/commands/list.h"
+#include "client/commands/logs.h"
 #include "client/commands/plan.h"
 #include "client/commands/run.h"
 #include "client/commands/submit.h"
 #include "client/commands/trace.h"
+#include "client/commands/wait.h"
 #include "client/commands/watch.h"
 #include "client/flags.h"
 #include "client/human_format.h"
@@ -44,7 +47,10 @@ Commands AllCommands() {
   commands.push_back(MakeListCommand());
   commands.push_back(MakeDescribeCommand());
   commands.push_back(MakeWatchCommand());
+  commands.push_back(MakeWaitCommand());
+  commands.push_back(MakeLogsCommand());
   commands.push_back(MakeCancelCommand());
+  commands.push_back(MakeDeleteCommand());
   commands.push_back(MakeTraceCommand());
   commands.push_back(MakeExportCommand());
   commands.push_back(MakeClusterCommand());
@@ -64,7 +70,9 @@ std::string ProgramHelp(const Commands& commands) {
   absl::StrAppend(&text,
                   "\nsangam VERB --help tells more of a verb and shows examples; sangam --version "
                   "the version.\n"
-                  "Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
+                  "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused, 3 job "
+                  "failed,\n4 job cancelled, 5 not found, 7 coordinator out of reach, 8 no room, 9 "
+                  "timeout,\n65 damaged data, 130 interrupted.\n");
   return text;
 }
 
@@ -118,7 +126,7 @@ ExitCode Fail(const absl::Status& status, const std::string& verb, const Environ
         "SANGAM_COORDINATOR name another one.\n";
   }
   environment.console->Err(absl::StrCat("sangam ", verb, ": ", message, "\n", hint));
-  return IsUsageError(status) ? ExitCode::kUsage : ExitCode::kFailure;
+  return IsUsageError(status) ? ExitCode::kUsage : ExitCodeFor(status);
 }
 
 bool AsksForHelp(absl::string_view word) {

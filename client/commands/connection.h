@@ -1,9 +1,11 @@
 #ifndef SANGAM_CLIENT_COMMANDS_CONNECTION_H_
 #define SANGAM_CLIENT_COMMANDS_CONNECTION_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/commands/command.h"
@@ -17,15 +19,21 @@ class Connection {
  public:
   // --coordinator and --timeout.
   void AddFlags(const Environment& environment, FlagSet* flags);
+  // --coordinator alone.
+  void AddCoordinatorFlag(const Environment& environment, FlagSet* flags);
   // --output.
   void AddOutputFlag(FlagSet* flags);
 
   bool json() const { return output_ == "json"; }
   absl::Duration timeout() const { return timeout_; }
+  void set_timeout(absl::Duration timeout) { timeout_ = timeout; }
 
   // A client that stops when the user interrupts. `environment` must outlive it.
   // Errors: InvalidArgument  the address is not "host:port" (a usage error)
-  absl::StatusOr<std::unique_ptr<JobClient>> Connect(const Environment& environment) const;
+  // `check` is asked besides, several times a second; an error ends a call.
+  absl::StatusOr<std::unique_ptr<JobClient>> Connect(
+      const Environment& environment,
+      const std::function<absl::Status()>& check = [] { return absl::OkStatus(); }) const;
 
  private:
   std::string coordinator_;

@@ -95,7 +95,16 @@ absl::StatusOr<v1::Job> FollowJob(const v1::Job& job, const FollowOptions& optio
 }
 
 ExitCode ExitCodeOf(const v1::Job& job) {
-  return job.state() == v1::SUCCEEDED ? ExitCode::kSuccess : ExitCode::kFailure;
+  switch (job.state()) {
+    case v1::SUCCEEDED:
+      return ExitCode::kSuccess;
+    case v1::FAILED:
+      return ExitCode::kJobFailed;
+    case v1::CANCELLED:
+      return ExitCode::kJobCancelled;
+    default:
+      return ExitCode::kFailure;
+  }
 }
 
 }  // namespace sangam

@@ -31,7 +31,7 @@ struct FollowOptions {
 absl::StatusOr<v1::Job> FollowJob(const v1::Job& job, const FollowOptions& options,
                                   const Environment& environment, JobClient* client);
 
-// kSuccess for a job that succeeded.
+// For a job that has ended.
 ExitCode ExitCodeOf(const v1::Job& job);
 
 }  // namespace sangam

@@ -87,6 +87,7 @@ void AddSpec(const v1::Job& job, Facts* facts) {
   if (spec.has_epochs()) facts->emplace_back("duration", absl::StrCat(spec.epochs(), " epochs"));
   if (spec.has_steps()) facts->emplace_back("duration", absl::StrCat(spec.steps(), " steps"));
   facts->emplace_back("seed", absl::StrCat(spec.seed()));
+  if (spec.priority() != 0) facts->emplace_back("priority", absl::StrCat(spec.priority()));
 }
 
 // How the model is spread; while that is not known, how it is to be.
@@ -196,6 +197,10 @@ std::string FormatJob(const v1::Job& job, absl::Time now, absl::TimeZone zone) {
   if (!servers.empty()) facts.emplace_back("servers", absl::StrJoin(servers, ", "));
   if (job.generation() != 0) facts.emplace_back("generation", absl::StrCat(job.generation()));
   facts.emplace_back("weights", job.weights_available() ? "held by the servers" : "not held");
+  if (job.server_memory_bytes() != 0) {
+    facts.emplace_back("memory",
+                       absl::StrCat(HumanBytes(job.server_memory_bytes()), " on the servers"));
+  }
 
   std::string text;
   for (const auto& [key, value] : facts) {

@@ -82,7 +82,10 @@ ExitCode LocalRun::Run() {
   }
   environment_.console->Out(absl::StrCat(FinalLine(job_), "\n"));
   if (interrupted) return ExitCode::kInterrupted;
-  return succeeded ? ExitCode::kSuccess : ExitCode::kFailure;
+  if (absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status)) {
+    return ExitCode::kUsage;
+  }
+  return written.ok() ? ExitCodeOf(job_) : ExitCode::kFailure;
 }
 
 absl::Status LocalRun::Train() {
@@ -100,7 +103,10 @@ absl::Status LocalRun::Train() {
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client,
                    JobClient::Create(std::move(client_options)));
-  ASSIGN_OR_RETURN(job_, client->Submit(options_.spec, NewRequestId()));
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = options_.spec;
+  request.set_request_id(NewRequestId());
+  ASSIGN_OR_RETURN(job_, client->Submit(request));
 
   FollowOptions follow;
   follow.progress_on_error_stream = true;

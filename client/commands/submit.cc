@@ -29,8 +29,11 @@ class SubmitCommand : public Command {
             "FILE holds the job's specification, in protobuf's text format or in JSON (a name\n"
             "that ends in .json, or a text that begins with '{'). The coordinator checks all\n"
             "of it and lists every fault.\n\n"
+            "A job that asks for more workers or servers than there are is refused, unless\n"
+            "--wait_for_daemons says that they will come.\n\n"
             "With --wait the command shows the progress, on the error stream, until the job\n"
-            "has ended, and its exit code tells how: 0 for a job that succeeded, else 1.\n"
+            "has ended, and its exit code tells how: 0 for a job that succeeded, 3 for one\n"
+            "that failed, 4 for one that was cancelled.\n"
             "Ctrl-C only ends the waiting.\n",
             {"sangam submit deploy/jobs/fashion_mnist_mlp.textproto",
              "sangam submit job.textproto --set epochs=1 --set name=short --wait",
@@ -40,6 +43,9 @@ class SubmitCommand : public Command {
   void AddFlags(const Environment& environment, FlagSet* flags) override {
     source_.AddFlags(flags);
     flags->AddSwitch({"wait", "", "Show the progress and wait for the end of the job."}, &wait_);
+    flags->AddSwitch({"wait_for_daemons", "",
+                      "Queue the job also when workers or servers for it are missing."},
+                     &wait_for_daemons_);
     flags->AddSwitch({"validate_only", "", "Check the specification without queueing the job."},
                      &validate_only_);
     flags->AddString({"request_id", "ID",
@@ -55,9 +61,12 @@ class SubmitCommand : public Command {
       return UsageError("--wait and --validate_only exclude one another");
     ASSIGN_OR_RETURN(const v1::JobSpec spec, source_.Read(arguments[0]));
     ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, connection_.Connect(environment));
-    const std::string id = request_id_.empty() ? NewRequestId() : request_id_;
-    ASSIGN_OR_RETURN(const v1::Job job,
-                     validate_only_ ? client->Validate(spec) : client->Submit(spec, id));
+    v1::SubmitJobRequest request;
+    *request.mutable_spec() = spec;
+    request.set_validate_only(validate_only_);
+    request.set_await_daemons(wait_for_daemons_);
+    if (!validate_only_) request.set_request_id(request_id_.empty() ? NewRequestId() : request_id_);
+    ASSIGN_OR_RETURN(const v1::Job job, client->Submit(request));
     if (wait_) return Wait(job, environment, client.get());
     if (connection_.json()) {
       ASSIGN_OR_RETURN(const std::string json, ToJsonIndented(job));
@@ -91,6 +100,7 @@ class SubmitCommand : public Command {
   Connection connection_;
   bool wait_ = false;
   bool validate_only_ = false;
+  bool wait_for_daemons_ = false;
   std::string request_id_;
 };
 

@@ -24,8 +24,10 @@ class WatchCommand : public Command {
             "JOB is a job's number, or its name: then the newest job of that name. Shows its\n"
             "events from the beginning on: with a moving bar on a terminal, else a line every\n"
             "few seconds. With --output=json each event is a line of JSON.\n\n"
-            "The exit code is 0 when the job succeeded, 1 when it failed or was cancelled.\n"
-            "Ctrl-C only ends the watching.\n",
+            "The exit code is 0 when the job succeeded, 3 when it failed, 4 when it was\n"
+            "cancelled. When the coordinator is out of reach for a while the command goes on\n"
+            "where it was; --timeout bounds how long it tries. Ctrl-C only ends\n"
+            "the watching.\n",
             {"sangam watch 12", "sangam watch fashion-mnist-mlp --output=json"}};
   }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/mutex.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -39,11 +40,55 @@ spdlog::logger& Logger() {
   return *logger;
 }
 
+struct Observed {
+  Mutex mutex;
+  LogObserver* observer ABSL_GUARDED_BY(mutex) = nullptr;
+};
+
+Observed& TheObserver() {
+  // Never destroyed, as the logger.
+  static Observed* const observed = new Observed;
+  return *observed;
+}
+
+std::string Write(LogLevel level, absl::string_view event, absl::string_view fields) {
+  std::string line = fields.empty() ? std::string(event) : absl::StrCat(event, " ", fields);
+  Logger().log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  return line;
+}
+
 }  // namespace
 
 void Log(LogLevel level, absl::string_view event, absl::string_view fields) {
-  const std::string line = fields.empty() ? std::string(event) : absl::StrCat(event, " ", fields);
-  Logger().log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  if (!Logger().should_log(ToSpdlog(level))) return;
+  const std::string line = Write(level, event, fields);
+  Observed& observed = TheObserver();
+  MutexLock lock(&observed.mutex);
+  if (observed.observer != nullptr) observed.observer->OnLine(level, line);
+}
+
+void LogUnobserved(LogLevel level, absl::string_view event, absl::string_view fields) {
+  Write(level, event, fields);
+}
+
+void SetLogObserver(LogObserver* observer) {
+  Observed& observed = TheObserver();
+  MutexLock lock(&observed.mutex);
+  observed.observer = observer;
+}
+
+absl::string_view LogLevelName(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "error";
 }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }

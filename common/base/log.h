@@ -16,6 +16,31 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Writes one line. `event` is a short name in words; `fields` is "key=value key=value".
 void Log(LogLevel level, absl::string_view event, absl::string_view fields);
 
+// As Log, for what the LogObserver need not see.
+void LogUnobserved(LogLevel level, absl::string_view event, absl::string_view fields);
+
+// Sees every line that is written. Called by whichever thread logs, one at a time; must not log.
+class LogObserver {
+ public:
+  virtual ~LogObserver() = default;
+  virtual void OnLine(LogLevel level, absl::string_view line) = 0;
+};
+
+// The only observer from now on; nullptr: none. When this returns the one before is called no more.
+void SetLogObserver(LogObserver* observer);
+
+// The observer as long as this lives.
+class ObserveLog {
+ public:
+  explicit ObserveLog(LogObserver* observer) { SetLogObserver(observer); }
+  ~ObserveLog() { SetLogObserver(nullptr); }
+  ObserveLog(const ObserveLog&) = delete;
+  ObserveLog& operator=(const ObserveLog&) = delete;
+};
+
+// "info", "warning", "error" or "debug".
+absl::string_view LogLevelName(LogLevel level);
+
 // Lines below this level are dropped; kInfo at start. Thread-safe.
 void SetLogLevel(LogLevel level);
 

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
+#include "common/base/job_log.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
@@ -32,6 +33,22 @@ namespace {
 
 constexpr absl::Duration kLeaveInDestructor = absl::Milliseconds(500);
 constexpr absl::Duration kLookAtCancelled = absl::Milliseconds(100);
+constexpr absl::Duration kLookAtLog = absl::Milliseconds(300);
+constexpr size_t kLinesInCall = 128;
+
+// The lines as a report without a generation: they may be about one that is over.
+v1::ReportRequest LogRequest(const JobLog::Batch& batch) {
+  v1::ReportRequest request;
+  request.set_job(batch.job);
+  v1::LogReport* report = request.add_report()->mutable_log();
+  for (const JobLog::Line& line : batch.lines) {
+    v1::LogReport::Line* added = report->add_line();
+    added->set_time_us(static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMicros(line.time), 0)));
+    added->set_level(std::string(LogLevelName(line.level)));
+    added->set_text(line.text);
+  }
+  return request;
+}
 
 // Whether the coordinator has not answered, or not as one that is well: the same call again may do.
 bool MayRepeat(const absl::Status& status) {
@@ -75,6 +92,8 @@ class GrpcNodeAgent final : public NodeAgent {
   absl::Status Heartbeat(uint64_t* known_revision);
   void HeartbeatLoop();
   void ReportLoop();
+  // Delivers lines of the log; false when they wait for a better time.
+  bool SendLog();
   void DeliverLoop();
 
   // Waits; ends early when the agent leaves, or only when it delivers no more reports.
@@ -100,6 +119,11 @@ class GrpcNodeAgent final : public NodeAgent {
   std::string address_ ABSL_GUARDED_BY(mutex_);
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   ReportQueue reports_ ABSL_GUARDED_BY(mutex_);
+  // Whether lines of the log wait or are under way.
+  bool LogWaits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool log_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  // Lines that are under way. Of the reports' thread.
+  v1::ReportRequest log_request_;
   // What the callback has not seen yet.
   std::optional<std::vector<v1::Assignment>> assignments_ ABSL_GUARDED_BY(mutex_);
 
@@ -228,11 +252,19 @@ void GrpcNodeAgent::ReportLoop() {
     v1::ReportRequest request;
     {
       MutexLock lock(&mutex_);
-      while (reports_.empty() && !closing_ && stopped_.ok()) {
-        changed_.WaitFor(&mutex_, absl::Seconds(10));
+      while (reports_.empty() && !LogWaits() && !closing_ && stopped_.ok()) {
+        changed_.WaitFor(&mutex_, options_.log == nullptr ? absl::Seconds(10) : kLookAtLog);
       }
       if (closing_ || !stopped_.ok()) return;
-      request = reports_.Front();
+      if (!reports_.empty()) request = reports_.Front();
+    }
+    if (request.report_size() == 0) {
+      if (SendLog()) {
+        backoff.Reset();
+      } else {
+        Pause(backoff.Next(), Until::kClosing);
+      }
+      continue;
     }
     *request.mutable_daemon() = identity();
     v1::ReportResponse response;
@@ -256,6 +288,27 @@ void GrpcNodeAgent::ReportLoop() {
     reports_.Remove(request.report_size());
     if (reports_.empty()) changed_.SignalAll();
   }
+}
+
+bool GrpcNodeAgent::SendLog() {
+  if (log_request_.report_size() == 0) log_request_ = LogRequest(options_.log->Take(kLinesInCall));
+  *log_request_.mutable_daemon() = identity();
+  v1::ReportResponse response;
+  const absl::Status status = report_link_.Call(&CoordinatorLink::Stub::Report, log_request_,
+                                                options_.call_deadline, &response);
+  NoteReachable(status);
+  if (MayRepeat(status) || absl::IsNotFound(status)) return false;
+  // What is refused is lost: not a word about it, or that would be the next line.
+  MutexLock lock(&mutex_);
+  log_request_.Clear();
+  log_waits_ = false;
+  changed_.SignalAll();
+  return true;
+}
+
+bool GrpcNodeAgent::LogWaits() {
+  if (options_.log != nullptr && !options_.log->empty()) log_waits_ = true;
+  return log_waits_;
 }
 
 void GrpcNodeAgent::DeliverLoop() {
@@ -314,7 +367,7 @@ void GrpcNodeAgent::Leave(const std::string& reason, absl::Duration deadline) {
   bool well = true;
   {
     MutexLock lock(&mutex_);
-    while (!reports_.empty() && stopped_.ok() && Clock::Real().Steady() < end) {
+    while ((!reports_.empty() || LogWaits()) && stopped_.ok() && Clock::Real().Steady() < end) {
       changed_.WaitFor(&mutex_, left());
     }
     well = stopped_.ok();

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/job_log.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
 
@@ -34,6 +35,9 @@ class NodeAgent {
     absl::Duration call_deadline = absl::Seconds(5);
     // Reports that may wait; more is a failure of the daemon (see stopped()).
     size_t max_reports = 65536;
+    // Lines for the coordinator, sent several at a time when no report waits. May be nullptr; must
+    // outlive the agent.
+    JobLog* log = nullptr;
   };
 
   // Called on a thread of its own with everything that the daemon must hold now, each time it

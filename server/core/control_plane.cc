@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,11 +29,13 @@
 #include "server/core/job_forecast.h"
 #include "server/core/job_run.h"
 #include "server/core/job_state.h"
+#include "server/core/log_store.h"
 #include "server/core/planner.h"
 #include "server/core/registration.h"
 #include "server/core/scheduler.h"
 #include "server/core/server_memory.h"
 #include "server/core/shortened.h"
+#include "server/core/timestamp.h"
 #include "server/core/trace_store.h"
 #include "server/core/weight_holds.h"
 
@@ -87,6 +90,7 @@ ControlPlane::ControlPlane(Options options)
       members_(options_.membership),
       jobs_(TableOptions(options_)),
       traces_(options_.traces),
+      logs_(options_.logs),
       journal_(options_.keep_records) {}
 
 absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment now) {
@@ -134,6 +138,13 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     return absl::InvalidArgumentError(
         absl::StrCat("report: found ", request.report_size(), ", expected at most ", kMaxReports));
   }
+  bool only_lines = request.report_size() > 0;
+  for (const v1::JobReport& report : request.report()) {
+    only_lines = only_lines && report.has_log();
+    if (report.has_log()) KeepLines(request.daemon(), request.job(), report.log());
+  }
+  // They may be about a generation that is over, or a job that is forgotten.
+  if (only_lines) return absl::OkStatus();
   std::optional<PlanMember> member;
   if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
     member = found->run.Find(request.daemon());
@@ -144,6 +155,7 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
                      ToString(KeyOf(request.daemon())), " has no part in it (any more)"));
   }
   for (const v1::JobReport& report : request.report()) {
+    if (report.has_log()) continue;
     // A report may end the job; what comes after it has no object.
     Run* found = FindRun(request.job(), request.generation());
     if (found == nullptr) break;
@@ -160,6 +172,34 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     Apply(request.job(), effects, now);
   }
   return absl::OkStatus();
+}
+
+void ControlPlane::KeepLines(const v1::DaemonIdentity& daemon, uint64_t job,
+                             const v1::LogReport& log) {
+  if (jobs_.Get(job) == nullptr) return;
+  for (int i = 0; i < std::min(log.line_size(), kMaxReports); ++i) {
+    const v1::LogReport::Line& reported = log.line(i);
+    v1::LogLine line;
+    *line.mutable_time() = ToTimestamp(absl::FromUnixMicros(static_cast<int64_t>(
+        std::min<uint64_t>(reported.time_us(), std::numeric_limits<int64_t>::max()))));
+    line.set_daemon(ToString(KeyOf(daemon)));
+    const bool known = reported.level() == "warning" || reported.level() == "error";
+    line.set_level(known ? reported.level() : "info");
+    line.set_text(reported.text());
+    logs_.Add(job, std::move(line));
+  }
+  changes_.events = true;
+}
+
+void ControlPlane::KeepLine(uint64_t job, bool warning, std::string text, Moment now) {
+  if (jobs_.Get(job) == nullptr) return;
+  v1::LogLine line;
+  *line.mutable_time() = ToTimestamp(now.wall);
+  line.set_daemon("coordinator");
+  line.set_level(warning ? "warning" : "info");
+  line.set_text(std::move(text));
+  logs_.Add(job, std::move(line));
+  changes_.events = true;
 }
 
 void ControlPlane::Leave(const v1::LeaveRequest& request, Moment now) {
@@ -242,6 +282,7 @@ absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment no
   if (HasEnded(jobs_.Get(id)->state())) ReleaseWeights(id, "the job is deleted");
   RETURN_IF_ERROR(jobs_.Delete(id));
   traces_.Forget(id);
+  logs_.Forget(id);
   changes_.events = true;
   Note(false, "job deleted", {{"job", absl::StrCat(id)}});
   Schedule(now);

@@ -28,6 +28,7 @@
 #include "server/core/job_forecast.h"
 #include "server/core/job_run.h"
 #include "server/core/job_table.h"
+#include "server/core/log_store.h"
 #include "server/core/membership.h"
 #include "server/core/planner.h"
 #include "server/core/ready_facts.h"
@@ -79,6 +80,7 @@ class ControlPlane {
     bool keep_records = false;
     // The server in this process, whose pages end with it; none when the name is empty.
     v1::DaemonIdentity own_server;
+    LogStore::Options logs;
   };
 
   // The two clocks at one moment.
@@ -186,6 +188,10 @@ class ControlPlane {
   v1::Cluster DescribeCluster(Moment now) const;
   const JobTable& jobs() const { return jobs_; }
   const TraceStore& traces() const { return traces_; }
+  const LogStore& logs() const { return logs_; }
+
+  // Keeps a line of the coordinator's own log about a job that there is.
+  void KeepLine(uint64_t job, bool warning, std::string text, Moment now);
 
   // Does what is due: leases and deadlines. To be called several times within a lease.
   void Advance(Moment now);
@@ -229,6 +235,8 @@ class ControlPlane {
   ClusterSnapshot Snapshot();
   // Living ones.
   std::vector<CandidateDaemon> Candidates(v1::DaemonRole role) const;
+  // Keeps what a daemon logged about a job.
+  void KeepLines(const v1::DaemonIdentity& daemon, uint64_t job, const v1::LogReport& log);
   // The run of a job, nullptr when it has none, or is in another generation.
   Run* FindRun(uint64_t job, uint64_t generation);
   std::vector<uint64_t> RunningJobs() const;
@@ -261,6 +269,7 @@ class ControlPlane {
   std::shared_ptr<const ToPlan> to_plan_;
   bool to_plan_taken_ = false;
   TraceStore traces_;
+  LogStore logs_;
   BlockTimes block_times_;
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs

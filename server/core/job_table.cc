@@ -26,21 +26,13 @@
 #include "proto/saved_state.pb.h"
 #include "server/core/job_state.h"
 #include "server/core/saved_records.h"
+#include "server/core/timestamp.h"
 
 namespace sangam {
 namespace {
 
 constexpr uint32_t kDefaultPage = 100;
 constexpr uint32_t kLargestPage = 1000;
-
-google::protobuf::Timestamp ToTimestamp(absl::Time time) {
-  const int64_t seconds = absl::ToUnixSeconds(time);
-  google::protobuf::Timestamp stamp;
-  stamp.set_seconds(seconds);
-  stamp.set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
-  return stamp;
-}
 
 // JobSpec has no maps, so equal specifications have equal bytes.
 bool SameSpec(const v1::JobSpec& a, const v1::JobSpec& b) {

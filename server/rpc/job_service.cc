@@ -22,6 +22,9 @@ constexpr size_t kEventsAtOnce = 256;
 // How late a stream sees that its client has gone.
 constexpr absl::Duration kLookAtClient = absl::Milliseconds(500);
 
+// How long the log of a job that has ended must be quiet until its daemons have said all.
+constexpr int kQuietLooks = 3;
+
 }  // namespace
 
 grpc::Status GrpcJobService::SubmitJob(grpc::ServerContext* /*context*/,
@@ -63,6 +66,28 @@ grpc::Status GrpcJobService::WatchJob(grpc::ServerContext* context,
       after = event.revision();
     }
     if (found->complete) return grpc::Status::OK;
+  }
+  return grpc::Status::CANCELLED;
+}
+
+grpc::Status GrpcJobService::StreamLogs(grpc::ServerContext* context,
+                                        const v1::StreamLogsRequest* request,
+                                        grpc::ServerWriter<v1::LogLine>* writer) {
+  const absl::StatusOr<v1::Job> job = coordinator_.Get(request->job());
+  if (!job.ok()) return ToGrpcStatus(job.status());
+  uint64_t after = request->after_revision();
+  for (int quiet = 0; !context->IsCancelled();) {
+    const absl::StatusOr<Coordinator::Logs> found =
+        coordinator_.WaitForLogs(job->id(), after, request->daemon(), kEventsAtOnce,
+                                 request->follow() ? kLookAtClient : absl::ZeroDuration());
+    if (!found.ok()) return ToGrpcStatus(found.status());
+    for (const v1::LogLine& line : found->lines) {
+      if (!writer->Write(line)) return grpc::Status::CANCELLED;
+    }
+    after = found->revision;
+    quiet = found->lines.empty() && found->ended ? quiet + 1 : 0;
+    const bool all = request->follow() ? quiet >= kQuietLooks : found->lines.empty();
+    if (all) return grpc::Status::OK;
   }
   return grpc::Status::CANCELLED;
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/job_log.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
@@ -34,6 +35,7 @@
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
 #include "server/core/job_forecast.h"
+#include "server/core/job_state.h"
 #include "server/core/job_table.h"
 #include "server/core/resume_check.h"
 #include "server/runtime/checkpoint_input.h"
@@ -42,6 +44,7 @@
 #include "server/core/saved_records.h"
 #include "server/runtime/job_store.h"
 #include "server/runtime/record_writer.h"
+#include "server/core/log_store.h"
 
 namespace sangam {
 namespace {
@@ -66,13 +69,19 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
 
 absl::Status Stopping() { return absl::UnavailableError("the coordinator stops"); }
 
+std::string FieldsOf(const ControlPlane::Notice& notice) {
+  std::string fields;
+  for (const auto& [key, value] : notice.fields) {
+    absl::StrAppend(&fields, fields.empty() ? "" : " ", key, "=", LogValue(value));
+  }
+  return fields;
+}
+
+// What is about a job is kept in its log already.
 void LogNotices(const std::vector<ControlPlane::Notice>& notices) {
   for (const ControlPlane::Notice& notice : notices) {
-    std::string fields;
-    for (const auto& [key, value] : notice.fields) {
-      absl::StrAppend(&fields, fields.empty() ? "" : " ", key, "=", LogValue(value));
-    }
-    Log(notice.warning ? LogLevel::kWarning : LogLevel::kInfo, notice.event, fields);
+    LogUnobserved(notice.warning ? LogLevel::kWarning : LogLevel::kInfo, notice.event,
+                  FieldsOf(notice));
   }
 }
 
@@ -197,6 +206,12 @@ void Coordinator::TellServing() {
 
 std::vector<ControlPlane::Notice> Coordinator::Publish() {
   ControlPlane::Changes changes = control_.TakeChanges();
+  for (const ControlPlane::Notice& notice : changes.notices) {
+    const std::string text = absl::StrCat(notice.event, " ", FieldsOf(notice));
+    const std::optional<uint64_t> job = JobOfLine(text);
+    if (job.has_value()) control_.KeepLine(*job, notice.warning, text, Now());
+  }
+  if (control_.TakeChanges().events) changes.events = true;
   if (writer_ != nullptr) writer_->Add(std::move(changes.records));
   if (changes.assignments) assignments_changed_.SignalAll();
   if (changes.events) events_changed_.SignalAll();
@@ -497,6 +512,25 @@ absl::StatusOr<Coordinator::Events> Coordinator::WaitForEvents(uint64_t job, uin
   // The next coordinator must know the events by the same numbers.
   RETURN_IF_ERROR(AwaitWritten(ticket));
   return result;
+}
+
+absl::StatusOr<Coordinator::Logs> Coordinator::WaitForLogs(uint64_t job, uint64_t after,
+                                                           absl::string_view daemon,
+                                                           size_t max_lines,
+                                                           absl::Duration max_wait) const {
+  const absl::Duration deadline = clock_.Steady() + max_wait;
+  MutexLock lock(&mutex_);
+  for (;;) {
+    if (stopping_) return Stopping();
+    const v1::Job* known = control_.jobs().Get(job);
+    if (known == nullptr) return absl::NotFoundError(absl::StrCat("job ", job, " is forgotten"));
+    LogStore::Lines found = control_.logs().After(job, after, daemon, max_lines);
+    const absl::Duration left = deadline - clock_.Steady();
+    if (!found.lines.empty() || left <= absl::ZeroDuration()) {
+      return Logs{std::move(found.lines), found.revision, HasEnded(known->state())};
+    }
+    events_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
+  }
 }
 
 void Coordinator::Tick() {

@@ -67,6 +67,13 @@ class Coordinator {
     bool complete = false;  // the job has ended and there are no later ones
   };
 
+  // Some lines of one job's log.
+  struct Logs {
+    std::vector<v1::LogLine> lines;
+    uint64_t revision = 0;  // where to go on
+    bool ended = false;     // the job has; some of its daemons' last lines may still come
+  };
+
   // `clock` must outlive the coordinator.
   Coordinator(const Options& options, const Clock* clock);
 
@@ -128,6 +135,11 @@ class Coordinator {
   //         Unavailable  the coordinator stops
   absl::StatusOr<Events> WaitForEvents(uint64_t job, uint64_t after, size_t max_events,
                                        absl::Duration max_wait) const;
+
+  // Lines above revision `after`, at most `max_lines`, of one daemon ("worker w-1") or of all when
+  // it is empty; waits and errors as WaitForEvents.
+  absl::StatusOr<Logs> WaitForLogs(uint64_t job, uint64_t after, absl::string_view daemon,
+                                   size_t max_lines, absl::Duration max_wait) const;
 
   // Ends leases and deadlines that are due, and starts the job that can start.
   void Tick();

@@ -47,8 +47,13 @@ std::vector<v1::ReportRequest> ShardTable::Reconcile(
     const std::vector<v1::Assignment>& assignments) {
   MutexLock lock(&reconcile_mutex_);
   DropUnassigned(assignments);
+  // What needs less from now on makes room for the others, whatever the order of their numbers.
+  for (const v1::Assignment& assignment : assignments) {
+    if (assignment.phase() == v1::Assignment::HOLD) Hold(assignment);
+  }
   std::vector<v1::ReportRequest> reports;
   for (const v1::Assignment& assignment : assignments) {
+    if (assignment.phase() == v1::Assignment::HOLD) continue;
     std::optional<v1::JobReport> report = ReconcileJob(assignment);
     if (!report.has_value()) continue;
     v1::ReportRequest& request = reports.emplace_back();
@@ -94,10 +99,6 @@ void ShardTable::Hold(const v1::Assignment& assignment) {
 }
 
 std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assignment) {
-  if (assignment.phase() == v1::Assignment::HOLD) {
-    Hold(assignment);
-    return std::nullopt;
-  }
   const uint64_t job = assignment.plan().job();
   const uint64_t generation = assignment.plan().generation();
   const std::optional<Entry> entry = Lookup(job);

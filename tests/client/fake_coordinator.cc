@@ -63,6 +63,11 @@ void FakeCoordinator::SetTrace(const v1::JobTrace& trace) {
   trace_ = trace;
 }
 
+void FakeCoordinator::SetLog(std::vector<v1::LogLine> lines) {
+  MutexLock lock(&mutex_);
+  log_ = std::move(lines);
+}
+
 void FakeCoordinator::FailNext(int count, const grpc::Status& status) {
   MutexLock lock(&mutex_);
   fail_next_ = count;
@@ -187,6 +192,10 @@ grpc::Status FakeCoordinator::ListJobs(grpc::ServerContext* /*context*/,
   const uint32_t page = request->page_size() == 0 ? 100 : request->page_size();
   for (auto job = jobs_.rbegin(); job != jobs_.rend(); ++job) {
     if (request->before_id() != 0 && job->id() >= request->before_id()) continue;
+    const auto& states = request->state();
+    if (!states.empty() && std::find(states.begin(), states.end(), job->state()) == states.end()) {
+      continue;
+    }
     if (static_cast<uint32_t>(response->job_size()) == page) {
       response->set_more(true);
       break;
@@ -241,6 +250,37 @@ grpc::Status FakeCoordinator::CancelJob(grpc::ServerContext* /*context*/,
   job->set_state(v1::CANCELLED);
   job->set_reason(request->reason());
   *response = *job;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinator::DeleteJob(grpc::ServerContext* /*context*/,
+                                        const v1::DeleteJobRequest* request,
+                                        v1::DeleteJobResponse* /*response*/) {
+  const grpc::Status status = Enter();
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  const v1::Job* job = Find(request->job());
+  if (job == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+  jobs_.erase(jobs_.begin() + (job - jobs_.data()));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinator::StreamLogs(grpc::ServerContext* /*context*/,
+                                         const v1::StreamLogsRequest* request,
+                                         grpc::ServerWriter<v1::LogLine>* writer) {
+  const grpc::Status status = Enter();
+  if (!status.ok()) return status;
+  std::vector<v1::LogLine> lines;
+  {
+    MutexLock lock(&mutex_);
+    lines = log_;
+  }
+  for (const v1::LogLine& line : lines) {
+    if (line.revision() <= request->after_revision()) continue;
+    if (!request->daemon().empty() && line.daemon() != request->daemon()) continue;
+    writer->Write(line);
+    if (request->follow()) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "scripted");
+  }
   return grpc::Status::OK;
 }
 

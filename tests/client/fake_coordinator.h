@@ -57,6 +57,10 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   // When the last page has been sent, nothing more happens.
   void StallAfterPages();
 
+  // The log of every job. Lines at or before the asked revision, and of other daemons, are left out.
+  // With `follow` the stream breaks once after each line, as if the coordinator went away.
+  void SetLog(std::vector<v1::LogLine> lines);
+
   std::vector<v1::SubmitJobRequest> submitted() const;
   std::vector<v1::WatchJobRequest> watched() const;
   std::vector<v1::CancelJobRequest> cancelled() const;
@@ -74,6 +78,10 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
                         grpc::ServerWriter<v1::JobEvent>* writer) override;
   grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
                          v1::Job* response) override;
+  grpc::Status DeleteJob(grpc::ServerContext* context, const v1::DeleteJobRequest* request,
+                         v1::DeleteJobResponse* response) override;
+  grpc::Status StreamLogs(grpc::ServerContext* context, const v1::StreamLogsRequest* request,
+                          grpc::ServerWriter<v1::LogLine>* writer) override;
   grpc::Status GetCluster(grpc::ServerContext* context, const v1::GetClusterRequest* request,
                           v1::Cluster* response) override;
   grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
@@ -102,6 +110,7 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   v1::Job template_ ABSL_GUARDED_BY(mutex_);
   v1::PlanReport plan_ ABSL_GUARDED_BY(mutex_);
   v1::JobTrace trace_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::LogLine> log_ ABSL_GUARDED_BY(mutex_);
   v1::Cluster cluster_ ABSL_GUARDED_BY(mutex_);
   int fail_next_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status failure_ ABSL_GUARDED_BY(mutex_);

@@ -92,8 +92,12 @@ TEST(JobClientTest, CallsTheService) {
   EXPECT_EQ(client->Get("a")->id(), 1u);
   v1::JobSpec spec;
   spec.set_name("b");
-  EXPECT_EQ(client->Submit(spec, "request")->id(), 2u);
-  EXPECT_EQ(client->Validate(spec)->id(), 0u);
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_request_id("request");
+  EXPECT_EQ(client->Submit(request)->id(), 2u);
+  request.set_validate_only(true);
+  EXPECT_EQ(client->Submit(request)->id(), 0u);
   EXPECT_EQ(client->Cancel("2", "why")->state(), v1::CANCELLED);
   EXPECT_EQ(client->GetCluster()->daemon(0).name(), "worker-0");
   v1::PlanReport report;
@@ -109,6 +113,44 @@ TEST(JobClientTest, CallsTheService) {
   EXPECT_TRUE(coordinator.submitted()[1].validate_only());
   EXPECT_EQ(coordinator.planned()[0].spec().name(), "b");
   EXPECT_EQ(coordinator.cancelled()[0].reason(), "why");
+  EXPECT_TRUE(client->Delete("2").ok());
+  EXPECT_EQ(client->Delete("2").code(), absl::StatusCode::kNotFound);
+}
+
+// Keeps the texts that came.
+class LogRecorder : public LogHandler {
+ public:
+  absl::Status OnEvent(const v1::LogLine& line) override {
+    texts.push_back(line.text());
+    return absl::OkStatus();
+  }
+  void OnLost(const absl::Status& /*why*/) override { ++lost; }
+  void OnBack() override { ++back; }
+
+  std::vector<std::string> texts;
+  int lost = 0;
+  int back = 0;
+};
+
+TEST(JobClientTest, LogsGoOnWhereTheyWere) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  std::vector<v1::LogLine> lines(3);
+  for (uint64_t i = 0; i < 3; ++i) {
+    lines[i].set_revision(i + 5);
+    lines[i].set_text(absl::StrCat("line ", i));
+  }
+  coordinator.SetLog(lines);
+  const auto client = Connect(FastOptions(coordinator.address()));
+  v1::StreamLogsRequest request;
+  request.set_job("1");
+  request.set_follow(true);
+  request.set_after_revision(5);
+  LogRecorder recorder;
+  EXPECT_TRUE(client->Logs(request, &recorder).ok());
+  EXPECT_EQ(recorder.texts, (std::vector<std::string>{"line 1", "line 2"}));
+  EXPECT_EQ(recorder.lost, 2);
+  EXPECT_EQ(recorder.back, 2);
 }
 
 TEST(JobClientTest, ErrorsOfTheServiceAreFinal) {
@@ -123,7 +165,9 @@ TEST(JobClientTest, RepeatsWithTheSameRequestIdWhileUnavailable) {
   FakeCoordinator coordinator;
   coordinator.FailNext(3, kUnavailable);
   const auto client = Connect(FastOptions(coordinator.address()));
-  EXPECT_EQ(client->Submit(v1::JobSpec(), "same")->id(), 1u);
+  v1::SubmitJobRequest once;
+  once.set_request_id("same");
+  EXPECT_EQ(client->Submit(once)->id(), 1u);
   const auto submitted = coordinator.submitted();
   ASSERT_EQ(submitted.size(), 4u);
   for (const v1::SubmitJobRequest& request : submitted) EXPECT_EQ(request.request_id(), "same");
@@ -176,7 +220,7 @@ TEST(JobClientTest, ListsPageByPage) {
   FakeCoordinator coordinator;
   for (uint64_t id = 1; id <= 2500; ++id) coordinator.AddJob(Job(id, "j"));
   const auto client = Connect(FastOptions(coordinator.address()));
-  const auto all = client->List(0);
+  const auto all = client->List(0, {});
   ASSERT_TRUE(all.ok());
   ASSERT_EQ(all->job_size(), 2500);
   EXPECT_EQ(all->job(0).id(), 2500u);
@@ -184,7 +228,7 @@ TEST(JobClientTest, ListsPageByPage) {
   EXPECT_FALSE(all->more());
   EXPECT_EQ(coordinator.listed().size(), 3u);
 
-  const auto some = client->List(1200);
+  const auto some = client->List(1200, {});
   ASSERT_TRUE(some.ok());
   EXPECT_EQ(some->job_size(), 1200);
   EXPECT_EQ(some->job(1199).id(), 1301u);
@@ -194,7 +238,7 @@ TEST(JobClientTest, ListsPageByPage) {
 TEST(JobClientTest, AListThatDoesNotEndIsAnError) {
   FakeCoordinator coordinator;
   for (int i = 0; i < 3000; ++i) coordinator.AddJob(Job(0, "j"));
-  EXPECT_FALSE(Connect(FastOptions(coordinator.address()))->List(0).status().ok());
+  EXPECT_FALSE(Connect(FastOptions(coordinator.address()))->List(0, {}).status().ok());
 }
 
 TEST(JobClientTest, WatchesToTheEnd) {

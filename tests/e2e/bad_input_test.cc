@@ -67,7 +67,7 @@ class BadInputTest : public ::testing::Test {
   std::string Failed(const std::string& text) {
     cluster_->Submit(text);
     const Finished watched = cluster_->Client({"watch", "test"}, kDeadline);
-    EXPECT_EQ(watched.exit_code, 1) << watched.output;
+    EXPECT_EQ(watched.exit_code, 3) << watched.output;
     return watched.output;
   }
 
@@ -149,7 +149,7 @@ TEST_F(BadInputTest, UnreachableCoordinatorIsToldAfterADeadline) {
   // Nothing listens on port 1.
   const Finished client =
       RunCommand({ClientBinary(), "list", "--coordinator=127.0.0.1:1", "--timeout=1s"}, kDeadline);
-  EXPECT_EQ(client.exit_code, 1) << client.output;
+  EXPECT_EQ(client.exit_code, 7) << client.output;
   EXPECT_THAT(client.output, HasSubstr("127.0.0.1:1"));
   const Finished worker = RunCommand({WorkerBinary(), "--coordinator=127.0.0.1:1",
                                       "--start_deadline=1s", absl::StrCat("--data_root=", *data_)},
@@ -189,7 +189,7 @@ TEST_F(BadInputTest, RunReportsTheReasonAndLeavesNothingBehind) {
       RunCommand({ClientBinary(), "run", file, "--workers=1", absl::StrCat("--data_root=", *data_),
                   absl::StrCat("--out=", folder, "/out")},
                  kDeadline);
-  EXPECT_EQ(run.exit_code, 1) << run.output;
+  EXPECT_EQ(run.exit_code, 3) << run.output;
   EXPECT_THAT(run.output, AllOf(HasSubstr("job test FAILED"), HasSubstr("missing")));
 }
 

@@ -104,7 +104,7 @@ Finished Cluster::Client(std::vector<std::string> arguments, absl::Duration dead
 void Cluster::Submit(const std::string& job_text) {
   const std::string path = absl::StrCat(options_.folder, "/job", submitted_++, ".textproto");
   WriteFile(path, job_text);
-  const Finished submitted = Client({"submit", path}, absl::Seconds(30));
+  const Finished submitted = Client({"submit", path, "--wait_for_daemons"}, absl::Seconds(30));
   ASSERT_EQ(submitted.exit_code, 0) << submitted.output;
 }
 

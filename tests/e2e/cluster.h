@@ -58,7 +58,8 @@ class Cluster {
 
   // Runs the client against this cluster.
   Finished Client(std::vector<std::string> arguments, absl::Duration deadline);
-  // Writes the job into a file and submits it; ends the test when it is refused.
+  // Writes the job into a file and submits it; ends the test when it is refused. It waits for
+  // daemons that are missing.
   void Submit(const std::string& job_text);
   // Waits until the output of `sangam describe NAME --output=json` contains `text`.
   absl::StatusOr<std::string> AwaitDescription(const std::string& job, const std::string& text,

@@ -66,7 +66,7 @@ TEST_F(FailureTest, KilledWorkerFailsTheJobByName) {
   ASSERT_TRUE(failed.ok()) << failed.status();
   EXPECT_THAT(*failed, HasSubstr("worker w2 lost"));
   const Finished watched = cluster_->Client({"watch", "endless"}, kCommandDeadline);
-  EXPECT_EQ(watched.exit_code, 1) << watched.output;
+  EXPECT_EQ(watched.exit_code, 3) << watched.output;
   EXPECT_THAT(watched.output, HasSubstr("w2"));
   ExpectAnotherJobSucceeds();
 }
@@ -126,7 +126,7 @@ TEST_F(FailureTest, KilledCoordinatorIsReportedByTheClient) {
   cluster_->StartCoordinator("all");
   cluster_->daemon("coordinator").Signal(SIGKILL);
   const Finished listed = cluster_->Client({"list", "--timeout=2s"}, kCommandDeadline);
-  EXPECT_EQ(listed.exit_code, 1);
+  EXPECT_EQ(listed.exit_code, 7);
   EXPECT_THAT(listed.output, HasSubstr(cluster_->address()));
 }
 

@@ -165,7 +165,7 @@ TEST_F(ServedDataTest, OnlyTheCoordinatorNeedsTheDataSet) {
       absl::StrReplaceAll(Job("served", 32, 2, three), {{"data { idx", "data { served: true idx"}});
   cluster_->Submit(local);
   const Finished watched = cluster_->Client({"watch", "local"}, kCommandDeadline);
-  EXPECT_EQ(watched.exit_code, 1) << watched.output;
+  EXPECT_EQ(watched.exit_code, 3) << watched.output;
   EXPECT_THAT(watched.output, HasSubstr("without --data_root"));
   cluster_->Submit(served);
   ExpectSucceeds("served");
@@ -173,7 +173,7 @@ TEST_F(ServedDataTest, OnlyTheCoordinatorNeedsTheDataSet) {
   cluster_->Submit(absl::StrReplaceAll(
       served, {{"\"train-images\"", "\"nowhere\""}, {"\"served\"", "\"missing\""}}));
   const Finished missing = cluster_->Client({"watch", "missing"}, kCommandDeadline);
-  EXPECT_EQ(missing.exit_code, 1) << missing.output;
+  EXPECT_EQ(missing.exit_code, 3) << missing.output;
   EXPECT_THAT(missing.output, AllOf(HasSubstr("data.idx.train_images"), HasSubstr("nowhere")));
 }
 

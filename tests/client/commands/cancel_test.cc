@@ -21,7 +21,7 @@ TEST_F(CommandFixture, CancelTellsTheReasonAndShowsTheState) {
   EXPECT_EQ(Run({"cancel", "mlp", "--output=json"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["state"], "CANCELLED");
   EXPECT_EQ(coordinator.cancelled()[1].reason(), "cancelled by the user");
-  EXPECT_EQ(Run({"cancel", "8"}), 1);
+  EXPECT_EQ(Run({"cancel", "8"}), 5);
   EXPECT_EQ(err(), "sangam cancel: no such job\n");
 }
 

@@ -27,13 +27,18 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
             "  list           List the jobs.\n"
             "  describe JOB   Show all that is known of a job.\n"
             "  watch JOB      Follow a job to its end.\n"
+            "  wait JOB       Wait until a job has ended, or has come to a state.\n"
+            "  logs JOB       Show what the daemons logged about a job.\n"
             "  cancel JOB     End a job.\n"
+            "  delete JOB     Forget a job that has ended.\n"
             "  trace JOB      Write what a job's workers did to a file for a trace viewer.\n"
             "  export JOB     Write a job's weights to a file.\n"
             "  cluster        List the servers and workers.\n\n"
             "sangam VERB --help tells more of a verb and shows examples; sangam --version the "
             "version.\n"
-            "Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
+            "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused, 3 job "
+            "failed,\n4 job cancelled, 5 not found, 7 coordinator out of reach, 8 no room, 9 "
+            "timeout,\n65 damaged data, 130 interrupted.\n");
   EXPECT_EQ(err(), "");
   const std::string help = out();
   EXPECT_EQ(Run({"help"}), 0);
@@ -46,8 +51,8 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
 }
 
 TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
-  for (const std::string verb : {"run", "plan", "submit", "list", "describe", "watch", "cancel",
-                                 "trace", "export", "cluster"}) {
+  for (const std::string verb : {"run", "plan", "submit", "list", "describe", "watch", "wait",
+                                 "logs", "cancel", "delete", "trace", "export", "cluster"}) {
     EXPECT_EQ(Run({verb, "--help"}), 0) << verb;
     EXPECT_THAT(out(), HasSubstr("\nUsage: sangam " + verb)) << verb;
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;
@@ -115,7 +120,7 @@ TEST_F(CommandListTest, WrongArgumentsAreUsageErrors) {
 }
 
 TEST_F(CommandListTest, AnUnreachableCoordinatorIsAFailureWithAHint) {
-  EXPECT_EQ(Run({"list", "--timeout=100ms"}), 1);
+  EXPECT_EQ(Run({"list", "--timeout=100ms"}), 7);
   EXPECT_THAT(err(), HasSubstr("sangam list: coordinator 127.0.0.1:1 cannot be reached: "));
   EXPECT_THAT(err(), HasSubstr("Does sangam-server run there? --coordinator=HOST:PORT"));
 }

@@ -27,7 +27,7 @@ TEST_F(CommandFixture, DescribeFindsJobsByNumberAndName) {
   }
   EXPECT_EQ(Run({"describe", "7", "--output=json"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["spec"]["name"], "mlp");
-  EXPECT_EQ(Run({"describe", "8"}), 1);
+  EXPECT_EQ(Run({"describe", "8"}), 5);
   EXPECT_EQ(err(), "sangam describe: no job 8\n");
 }
 

@@ -47,11 +47,11 @@ TEST_F(ExportTest, NeedsAFileName) {
 
 TEST_F(ExportTest, FailuresLeaveNoFile) {
   coordinator_.SetPages({}, grpc::Status::OK);
-  EXPECT_EQ(Run({"export", "7", "--out", file_}), 1);
+  EXPECT_EQ(Run({"export", "7", "--out", file_}), 2);
   EXPECT_THAT(err(), HasSubstr("no server sent elements [0, 4)"));
   EXPECT_FALSE(ReadFile(file_, 10'000).ok());
-  EXPECT_EQ(Run({"export", "8", "--out", file_}), 1);
-  EXPECT_EQ(Run({"export", "7", "--out", directory_ + "/no/x"}), 1);
+  EXPECT_EQ(Run({"export", "8", "--out", file_}), 5);
+  EXPECT_EQ(Run({"export", "7", "--out", directory_ + "/no/x"}), 2);
 }
 
 }  // namespace

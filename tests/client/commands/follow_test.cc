@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,15 +19,18 @@ using ::testing::HasSubstr;
 // A client whose only job has ended or not; a watch runs the test's script.
 class FakeClient : public JobClient {
  public:
-  absl::StatusOr<v1::Job> Submit(const v1::JobSpec&, const std::string&) override { return job; }
-  absl::StatusOr<v1::Job> Validate(const v1::JobSpec&) override { return job; }
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest&) override { return job; }
   absl::StatusOr<v1::Job> Get(const std::string&) override { return job; }
   absl::StatusOr<v1::Job> Cancel(const std::string&, const std::string&) override { return job; }
-  absl::StatusOr<v1::ListJobsResponse> List(uint64_t) override { return v1::ListJobsResponse(); }
+  absl::Status Delete(const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<v1::ListJobsResponse> List(uint64_t, const std::vector<v1::JobState>&) override {
+    return v1::ListJobsResponse();
+  }
   absl::StatusOr<v1::Cluster> GetCluster() override { return v1::Cluster(); }
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec&) override { return v1::PlanReport(); }
   absl::StatusOr<v1::JobTrace> Trace(const std::string&) override { return v1::JobTrace(); }
   absl::Status Watch(uint64_t, uint64_t, WatchHandler* handler) override { return script(handler); }
+  absl::Status Logs(const v1::StreamLogsRequest&, LogHandler*) override { return absl::OkStatus(); }
 
   v1::Job job;
   std::function<absl::Status(WatchHandler*)> script = [](WatchHandler*) {
@@ -56,7 +60,7 @@ TEST_F(FollowTest, ReturnsTheEndedJob) {
   EXPECT_EQ(ExitCodeOf(*job), ExitCode::kSuccess);
   client_.job.set_state(v1::CANCELLED);
   EXPECT_EQ(ExitCodeOf(*FollowJob(client_.job, options_, environment_, &client_)),
-            ExitCode::kFailure);
+            ExitCode::kJobCancelled);
 }
 
 TEST_F(FollowTest, AJobThatGoesOnIsAnError) {

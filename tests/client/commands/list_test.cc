@@ -34,6 +34,12 @@ TEST_F(CommandFixture, ListShowsTheNewestFirst) {
   const auto jobs = nlohmann::json::parse(out());
   EXPECT_EQ(jobs["job"].size(), 60u);
   EXPECT_EQ(jobs["more"], false);
+  EXPECT_EQ(Run({"list", "--state=RUNNING"}), 0);
+  EXPECT_THAT(out(), StartsWith("No jobs."));
+  EXPECT_EQ(Run({"list", "--state=RUNNING,QUEUED"}), 0);
+  EXPECT_THAT(out(), StartsWith("JOB"));
+  EXPECT_EQ(Run({"list", "--state=running"}), 2);
+  EXPECT_THAT(err(), StartsWith("sangam list: --state: found 'running', expected QUEUED"));
 }
 
 }  // namespace

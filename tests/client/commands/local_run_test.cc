@@ -70,7 +70,7 @@ TEST_F(LocalRunTest, KeepsLogsWhenAsked) {
 }
 
 TEST_F(LocalRunTest, AFailedJobShowsTheLogOfTheDaemonThatItNames) {
-  EXPECT_EQ(RunCourse("fails"), ExitCode::kFailure);
+  EXPECT_EQ(RunCourse("fails"), ExitCode::kJobFailed);
   EXPECT_EQ(out(),
             "job mlp FAILED steps=2 test_accuracy=0.7500 reason=\"worker 'worker-0': no data\" "
             "samples_per_second=1234\n");
@@ -83,7 +83,7 @@ TEST_F(LocalRunTest, AFailedJobShowsTheLogOfTheDaemonThatItNames) {
 TEST_F(LocalRunTest, ADaemonThatDoesNotStartFailsTheRun) {
   options_.cluster.worker_binary =
       WriteScript(absl::StrCat(directory_, "/broken"), "echo 'bad flag' >&2; exit 2");
-  EXPECT_EQ(RunCourse("succeeds"), ExitCode::kFailure);
+  EXPECT_EQ(RunCourse("succeeds"), ExitCode::kJobFailed);
   EXPECT_THAT(out(), StartsWith("job mlp FAILED steps=0 reason=\"worker-0 exited with status 2"));
   EXPECT_THAT(err(), HasSubstr("worker-0.log:\n  bad flag\n"));
   EXPECT_EQ(Job()["state"], "FAILED");
@@ -92,7 +92,7 @@ TEST_F(LocalRunTest, ADaemonThatDoesNotStartFailsTheRun) {
 TEST_F(LocalRunTest, ADaemonThatDiesLaterFailsTheRunAtOnce) {
   options_.cluster.worker_binary = WriteScript(absl::StrCat(directory_, "/dying"),
                                                "ready \"$name\"; sleep 0.3; echo 'oops'; exit 7");
-  EXPECT_EQ(RunCourse("waits"), ExitCode::kFailure);
+  EXPECT_EQ(RunCourse("waits"), ExitCode::kJobFailed);
   EXPECT_THAT(out(), StartsWith("job mlp FAILED steps=2 "));
   EXPECT_THAT(out(), HasSubstr("reason=\"worker-0 exited with status 7"));
   EXPECT_THAT(err(), HasSubstr("worker-0.log:\n  oops\n"));
@@ -101,19 +101,19 @@ TEST_F(LocalRunTest, ADaemonThatDiesLaterFailsTheRunAtOnce) {
 }
 
 TEST_F(LocalRunTest, ARefusedJobListsEveryFault) {
-  EXPECT_EQ(RunCourse("refuses"), ExitCode::kFailure);
+  EXPECT_EQ(RunCourse("refuses"), ExitCode::kUsage);
   EXPECT_THAT(err(), HasSubstr("\nbatch.shares: found 9\noptimizer: missing\n"));
   EXPECT_EQ(out(), "job mlp FAILED steps=0 reason=\"batch.shares: found 9; optimizer: missing\"\n");
 }
 
 TEST_F(LocalRunTest, AStalledJobFails) {
   options_.stall_timeout = absl::Milliseconds(300);
-  EXPECT_EQ(RunCourse("waits"), ExitCode::kFailure);
+  EXPECT_EQ(RunCourse("waits"), ExitCode::kJobFailed);
   EXPECT_THAT(out(), HasSubstr("reason=\"the job gave no sign for 0.3s (--stall_timeout)\""));
 }
 
 TEST_F(LocalRunTest, WeightsThatCannotBeReadFailTheRun) {
-  EXPECT_EQ(RunCourse("loses"), ExitCode::kFailure);
+  EXPECT_EQ(RunCourse("loses"), ExitCode::kJobFailed);
   EXPECT_THAT(out(), HasSubstr("FAILED"));
   EXPECT_THAT(out(), HasSubstr("the job succeeded, but its weights cannot be exported: no server"));
 }

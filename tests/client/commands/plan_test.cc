@@ -58,7 +58,7 @@ TEST_F(PlanTest, FaultsOfTheJobAreShown) {
   coordinator_.RefuseJobs(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "epochs: found 0"));
   EXPECT_EQ(Run({"plan", file_}), 1);
   EXPECT_EQ(err(), "sangam plan: epochs: found 0\n");
-  EXPECT_EQ(Run({"plan", directory_ + "/none"}), 1);
+  EXPECT_EQ(Run({"plan", directory_ + "/none"}), 5);
   EXPECT_EQ(Run({"plan", file_, "--set", "epoch=1"}), 2);
 }
 

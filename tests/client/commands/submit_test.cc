@@ -55,22 +55,25 @@ TEST_F(SubmitTest, ValidatesWithoutQueueing) {
   EXPECT_EQ(Run({"submit", file_, "--validate_only"}), 0);
   EXPECT_EQ(out(), file_ + " is a valid job\n");
   EXPECT_TRUE(coordinator_.submitted()[0].validate_only());
+  EXPECT_FALSE(coordinator_.submitted()[0].await_daemons());
   EXPECT_EQ(Run({"submit", file_, "--validate_only", "--wait"}), 2);
+  EXPECT_EQ(Run({"submit", file_, "--wait_for_daemons"}), 0);
+  EXPECT_TRUE(coordinator_.submitted()[1].await_daemons());
 }
 
 TEST_F(SubmitTest, EveryFaultThatTheCoordinatorFindsIsShown) {
   coordinator_.RefuseJobs(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                                        "batch.size: found 0\nmodel.block: found none"));
-  EXPECT_EQ(Run({"submit", file_}), 1);
+  EXPECT_EQ(Run({"submit", file_}), 2);
   EXPECT_EQ(err(), "sangam submit: batch.size: found 0\nmodel.block: found none\n");
   EXPECT_EQ(out(), "");
 }
 
 TEST_F(SubmitTest, FaultyFilesAreFailuresAndFaultyFlagsUsageErrors) {
-  EXPECT_EQ(Run({"submit", directory_ + "/none"}), 1);
+  EXPECT_EQ(Run({"submit", directory_ + "/none"}), 5);
   EXPECT_THAT(err(), HasSubstr("/none"));
   const std::string bad = WriteFile("bad.textproto", "epochs: 1\nepoch: 2");
-  EXPECT_EQ(Run({"submit", bad}), 1);
+  EXPECT_EQ(Run({"submit", bad}), 2);
   EXPECT_THAT(err(), HasSubstr("bad.textproto:2:6: "));
   EXPECT_EQ(Run({"submit", file_, "--set=epochs=x"}), 2);
   EXPECT_THAT(err(), HasSubstr("--set epochs=x: epochs: found 'x'"));
@@ -86,7 +89,7 @@ TEST_F(SubmitTest, WaitsForTheEndOfTheJob) {
 
 TEST_F(SubmitTest, AFailedJobIsAFailure) {
   coordinator_.AddWatch({Ended(v1::FAILED)}, FakeCoordinator::End::kOk);
-  EXPECT_EQ(Run({"submit", file_, "--wait", "--output=json"}), 1);
+  EXPECT_EQ(Run({"submit", file_, "--wait", "--output=json"}), 3);
   EXPECT_EQ(nlohmann::json::parse(out())["state"], "FAILED");
 }
 

@@ -77,7 +77,7 @@ TEST_F(TraceTest, OneStepIsNamed) {
 TEST_F(TraceTest, ErrorsLeaveNoFile) {
   EXPECT_EQ(Run({"trace", "7"}), 2);
   EXPECT_THAT(err(), HasSubstr("--out=FILE (or -o FILE) is required"));
-  EXPECT_EQ(Run({"trace", "8", "-o", directory_ + "/none"}), 1);
+  EXPECT_EQ(Run({"trace", "8", "-o", directory_ + "/none"}), 5);
   EXPECT_EQ(err(), "sangam trace: no job 8\n");
   EXPECT_EQ(Read("none"), "");
   EXPECT_EQ(Run({"trace", "7", "-o", directory_ + "/no/such/place"}), 1);

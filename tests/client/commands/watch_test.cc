@@ -61,7 +61,7 @@ TEST_F(WatchTest, ATerminalGetsABar) {
   console_.terminal = true;
   coordinator_.AddWatch({State(1, v1::RUNNING), Step(2)}, FakeCoordinator::End::kUnavailable);
   coordinator_.AddWatch({State(3, v1::CANCELLED)}, FakeCoordinator::End::kOk);
-  EXPECT_EQ(Run({"watch", "7"}), 1);
+  EXPECT_EQ(Run({"watch", "7"}), 4);
   EXPECT_THAT(out(), HasSubstr("\r\x1b[K[====="));
   EXPECT_THAT(out(), HasSubstr("connection to the coordinator lost, trying again (scripted)\n"));
   EXPECT_THAT(out(), ::testing::EndsWith("   2.0s  CANCELLED\n"));
@@ -70,7 +70,7 @@ TEST_F(WatchTest, ATerminalGetsABar) {
 TEST_F(WatchTest, JsonIsAnEventALine) {
   coordinator_.AddWatch({State(1, v1::RUNNING), Step(2), State(3, v1::FAILED)},
                         FakeCoordinator::End::kOk);
-  EXPECT_EQ(Run({"watch", "7", "--output=json"}), 1);
+  EXPECT_EQ(Run({"watch", "7", "--output=json"}), 3);
   const std::vector<std::string> lines = absl::StrSplit(out(), '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(nlohmann::json::parse(lines[0])["state"]["state"], "RUNNING");
@@ -88,7 +88,7 @@ TEST_F(WatchTest, AnInterruptLeavesTheJobAlone) {
 }
 
 TEST_F(WatchTest, AnUnknownJobIsAFailure) {
-  EXPECT_EQ(Run({"watch", "8"}), 1);
+  EXPECT_EQ(Run({"watch", "8"}), 5);
   EXPECT_EQ(err(), "sangam watch: no job 8\n");
 }
 

@@ -29,6 +29,8 @@ std::string KindOf(const v1::JobReport& report) {
       return absl::StrCat("step ", report.step().step());
     case v1::JobReport::kEvaluation:
       return "evaluation";
+    case v1::JobReport::kLog:
+      return absl::StrCat("log ", report.log().line(0).text());
     default:
       return "finished";
   }

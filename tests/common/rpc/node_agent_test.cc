@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/job_log.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
@@ -324,6 +326,24 @@ TEST(NodeAgentTest, LeaveIsBoundedWhenTheCoordinatorIsGone) {
   const absl::Duration begin = Clock::Real().Steady();
   agent->Leave("SIGTERM", absl::Milliseconds(300));
   EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
+}
+
+TEST(NodeAgentTest, SendsTheLinesOfItsLogAndTheLastOnesBeforeItLeaves) {
+  FakeCluster cluster;
+  JobLog log({});
+  NodeAgent::Options options = AgentOptions(cluster.address());
+  options.log = &log;
+  cluster.FailReport({StatusCode::UNAVAILABLE});
+  const auto agent = Started(options, [](const auto&) {});
+  log.OnLine(LogLevel::kInfo, "first job=7");
+  EXPECT_TRUE(cluster.WaitUntilHeard("report 7/0 log first job=7"));
+  log.OnLine(LogLevel::kInfo, "last job=8");
+  agent->Leave("enough", absl::Seconds(20));
+  const Heard heard = cluster.heard();
+  ASSERT_GE(heard.size(), 2u);
+  EXPECT_EQ(heard[heard.size() - 2], "report 8/0 log last job=8");
+  EXPECT_EQ(heard.back(), "leave w-1 enough");
+  EXPECT_EQ(Count(heard, "report 7/0 log first job=7"), 1);
 }
 
 }  // namespace

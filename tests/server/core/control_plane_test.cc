@@ -1023,6 +1023,33 @@ TEST_F(SeveralJobsTest, OnlyAJobThatHasEndedIsDeletedWithItsWeights) {
   EXPECT_EQ(Submit("next", 1, 1), job + 1);
 }
 
+TEST_F(SeveralJobsTest, LinesAreKeptByJobAlsoWhenItIsOver) {
+  const uint64_t job = Submit("job", 1, 1);
+  v1::JobReport report;
+  v1::LogReport::Line* line = report.mutable_log()->add_line();
+  line->set_time_us(1'500'000);
+  line->set_level("warning");
+  line->set_text("link lost job=1");
+  // Of a worker that has no part in it, and of no generation.
+  EXPECT_TRUE(Report("w-4", job, {report}, 0).ok());
+  CancelJob(job, "");
+  line->set_level("loud");
+  EXPECT_TRUE(Report("s-1", job, {report}).ok());
+  const LogStore::Lines kept = control_.logs().After(job, 0, "", 10);
+  ASSERT_EQ(kept.lines.size(), 2u);
+  EXPECT_EQ(kept.lines[0].daemon(), "worker w-4");
+  EXPECT_EQ(kept.lines[0].level(), "warning");
+  EXPECT_EQ(kept.lines[0].text(), "link lost job=1");
+  EXPECT_EQ(kept.lines[0].time().seconds(), 1);
+  EXPECT_EQ(kept.lines[0].time().nanos(), 500'000'000);
+  EXPECT_EQ(kept.lines[1].level(), "info");
+  // Of a job that is not known, or forgotten: nothing, and no error that would be a line again.
+  EXPECT_TRUE(Report("w-4", job + 7, {report}, 0).ok());
+  ASSERT_TRUE(DeleteJob(job).ok());
+  EXPECT_TRUE(Report("w-4", job, {report}, 0).ok());
+  EXPECT_EQ(control_.logs().size(), 0u);
+}
+
 TEST_F(SeveralJobsTest, WhatTheClusterNeverCanIsNotAdmitted) {
   const JobTable::Submission five = SubmissionOf(SmallJob("job", 5, 3));
   EXPECT_EQ(control_.CheckAdmission(five, false).message(),

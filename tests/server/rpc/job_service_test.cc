@@ -215,6 +215,34 @@ TEST_F(JobServiceTest, WatchEndsWhenTheCoordinatorStops) {
   EXPECT_EQ(watch.get().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(JobServiceTest, StreamsTheLog) {
+  Submit("job");
+  v1::CancelJobRequest cancel;
+  cancel.set_job("job");
+  v1::Job job;
+  ASSERT_TRUE(Call(&Stub::CancelJob, cancel, &job).ok());
+  v1::StreamLogsRequest request;
+  request.set_job("job");
+  for (const bool follow : {false, true}) {
+    request.set_follow(follow);
+    grpc::ClientContext context;
+    SetTimeout(absl::Seconds(20), &context);
+    const auto stream = stub_->StreamLogs(&context, request);
+    v1::LogLine line;
+    ASSERT_TRUE(stream->Read(&line));
+    EXPECT_EQ(line.daemon(), "coordinator");
+    EXPECT_NE(line.text().find("state=CANCELLED"), std::string::npos) << line.text();
+    EXPECT_FALSE(stream->Read(&line));
+    EXPECT_TRUE(stream->Finish().ok());
+  }
+  request.set_job("none");
+  grpc::ClientContext context;
+  v1::LogLine line;
+  const auto stream = stub_->StreamLogs(&context, request);
+  EXPECT_FALSE(stream->Read(&line));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(JobServiceTest, DeletesWhatHasEnded) {
   Submit("job");
   v1::DeleteJobRequest request;

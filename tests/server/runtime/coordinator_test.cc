@@ -456,6 +456,26 @@ TEST_F(CoordinatorTest, ADeletedJobIsGoneAlsoForThoseWhoWatchIt) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(CoordinatorTest, TheLogOfAJobHasItsChanges) {
+  const uint64_t job = coordinator_.Submit(SubmitRequest("job"))->id();
+  Register(server_);
+  Register(worker_);
+  coordinator_.Tick();
+  const auto logs = coordinator_.WaitForLogs(job, 0, "coordinator", 10, absl::ZeroDuration());
+  ASSERT_TRUE(logs.ok()) << logs.status();
+  ASSERT_EQ(logs->lines.size(), 1u);
+  EXPECT_EQ(logs->lines[0].text(),
+            "job changed job=1 name=job state=STARTING reason=\"on workers w-1 and servers s-1\"");
+  EXPECT_EQ(logs->revision, 1u);
+  EXPECT_FALSE(logs->ended);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("job");
+  ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
+  EXPECT_TRUE(coordinator_.WaitForLogs(job, 1, "", 10, absl::ZeroDuration())->ended);
+  EXPECT_EQ(coordinator_.WaitForLogs(job + 1, 0, "", 10, absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
 TEST_F(CoordinatorTest, ARepetitionIsAnsweredWhateverHasBecomeOfTheCluster) {
   v1::SubmitJobRequest request = SubmitRequest("job");
   request.set_request_id("once");

@@ -67,6 +67,17 @@ TEST(ShardTableTest, RunChangesNothing) {
   EXPECT_EQ(shard->ReadWeights()[0].header.step(), 2u);
 }
 
+TEST(ShardTableTest, AJobThatIsOnlyHeldMakesRoomForAnOlderOne) {
+  ShardTable table("a", ShardTableOptions{.memory_limit = kFull + kHeld});
+  const v1::Assignment younger = SmallJob(6, 2, {"a"});
+  table.Reconcile({younger});
+  const auto reports =
+      table.Reconcile({SmallJob(5, 2, {"a"}), InPhase(younger, v1::Assignment::HOLD)});
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_TRUE(reports[0].report(0).has_ready()) << reports[0].report(0).failed().message();
+  EXPECT_EQ(table.MemoryBytes(), kFull + kHeld);
+}
+
 TEST(ShardTableTest, HoldKeepsOnlyTheLastWeights) {
   ShardTable table("a");
   const v1::Assignment job = SmallJob(5, 2, {"a"});
