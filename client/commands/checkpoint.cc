@@ -37,10 +37,10 @@ class CheckpointCommand : public Command {
     return {"checkpoint",
             "list|verify [JOB[/STEP]]",
             "List checkpoints, or read one from end to end.",
-            "`list` shows the complete checkpoints of one job, or of all, also of jobs that are\n"
-            "forgotten. `verify` reads a checkpoint (of a JOB alone the newest) and compares\n"
-            "every checksum; one that is damaged is named with file, offset, found and\n"
-            "expected, and the exit code is 65.\n",
+            "`list` shows the complete checkpoints of one job, or of all, also of jobs that\n"
+            "are forgotten. `verify` reads a checkpoint (of a JOB alone the newest) and\n"
+            "compares every checksum; one that is damaged is named with file, offset, found\n"
+            "and expected, and the exit code is 65.\n",
             {"sangam checkpoint list", "sangam checkpoint list mnist",
              "sangam checkpoint verify 12/400"}};
   }

@@ -25,8 +25,8 @@ class ResumeCommand : public Command {
             "JOB[/STEP]",
             "Queue a job that goes on from a checkpoint.",
             "JOB is a job's number or name; without STEP its newest checkpoint that is not\n"
-            "damaged. The new job has the same specification; --set changes where and how long\n"
-            "it runs (resources, strategy, epochs), but not what decides its result. It ends\n"
+            "damaged. The new job has the same specification; --set changes where and how\n"
+            "long it runs (resources, strategy, epochs), but not what decides its result. It ends\n"
             "with the same weights as if the first job had never stopped.\n",
             {"sangam resume 12", "sangam resume 12/400 --set resources.workers=3",
              "sangam resume mnist --set epochs=20 --name=mnist-longer"}};

@@ -1,6 +1,7 @@
 // Stop and resume: a job that is cancelled, or whose worker is killed, goes on from its checkpoint
 // on another number of workers and servers and with another strategy, and ends with the bytes of
 // model.safetensors that it has when nothing ever stopped it.
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -90,6 +91,19 @@ TEST_F(ResumeTest, SameBitsOnOtherClustersAndStrategies) {
   Resume("first/25", "three", {"epochs=10", "resources.workers=3", "resources.servers=3"});
   Await("three", "SUCCEEDED");
   EXPECT_TRUE(Weights("three") == whole);
+}
+
+TEST_F(ResumeTest, GoesOnAfterAKilledWorker) {
+  cluster_->Submit(Job("whole", 10));
+  Await("whole", "SUCCEEDED");
+  cluster_->Submit(Job("first", 1000));
+  Await("first", "\"checkpoint\": [\n  {");
+  for (const char* name : {"w0", "w1", "w2", "w3"}) cluster_->daemon(name).Signal(SIGKILL);
+  Await("first", "FAILED");
+  for (const char* name : {"x0", "x1"}) cluster_->StartWorker(name);
+  Resume("first/25", "again", {"epochs=10", "resources.workers=2"});
+  Await("again", "SUCCEEDED");
+  EXPECT_TRUE(Weights("again") == Weights("whole"));
 }
 
 TEST_F(ResumeTest, RefusesWhatWouldChangeTheResult) {

