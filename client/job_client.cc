@@ -226,8 +226,7 @@ absl::StatusOr<v1::PlanReport> GrpcJobClient::Plan(const v1::JobSpec& spec) {
   return Call(request, &Stub::PrepareAsyncPlanJob);
 }
 
-absl::StatusOr<v1::ListCheckpointsResponse> GrpcJobClient::ListCheckpoints(
-    const std::string& job) {
+absl::StatusOr<v1::ListCheckpointsResponse> GrpcJobClient::ListCheckpoints(const std::string& job) {
   v1::ListCheckpointsRequest request;
   request.set_job(job);
   return Call(request, &Stub::PrepareAsyncListCheckpoints);

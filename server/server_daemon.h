@@ -47,7 +47,7 @@ struct ServerOptions {
   std::string data_root;  // of data that is served; empty: none is
   // Of a coordinator: for what outlives the process; empty: nothing does. Made when it is missing.
   std::string state_dir;
-  int threads = 2;        // that receive, sum and update
+  int threads = 2;  // that receive, sum and update
   absl::Duration start_deadline = absl::Seconds(30);
   // Sent to the coordinator. May be nullptr; must outlive the daemon.
   JobLog* log = nullptr;

@@ -22,11 +22,11 @@ namespace {
 std::string FormatCheckpoints(const v1::ListCheckpointsResponse& all) {
   std::vector<std::vector<std::string>> rows;
   for (const v1::Checkpoint& checkpoint : all.checkpoint()) {
-    rows.push_back({absl::StrCat(checkpoint.job(), "/", checkpoint.step()),
-                    OneLine(checkpoint.job_name()), HumanBytes(checkpoint.bytes()),
-                    absl::FormatTime("%Y-%m-%d %H:%M:%S", ToTime(checkpoint.time()),
-                                     absl::LocalTimeZone()),
-                    OneLine(checkpoint.folder())});
+    rows.push_back(
+        {absl::StrCat(checkpoint.job(), "/", checkpoint.step()), OneLine(checkpoint.job_name()),
+         HumanBytes(checkpoint.bytes()),
+         absl::FormatTime("%Y-%m-%d %H:%M:%S", ToTime(checkpoint.time()), absl::LocalTimeZone()),
+         OneLine(checkpoint.folder())});
   }
   return FormatTable({{"CHECKPOINT"}, {"NAME"}, {"SIZE", true}, {"TIME"}, {"FOLDER"}}, rows);
 }
@@ -60,9 +60,9 @@ class CheckpointCommand : public Command {
     ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, connection_.Connect(environment));
     if (arguments[0] == "verify") {
       ASSIGN_OR_RETURN(const v1::Checkpoint found, client->VerifyCheckpoint(which));
-      return Show(found, absl::StrCat("checkpoint ", found.job(), "/", found.step(), " is good: ",
-                                      HumanBytes(found.bytes()), " in ", OneLine(found.folder()),
-                                      "\n"),
+      return Show(found,
+                  absl::StrCat("checkpoint ", found.job(), "/", found.step(), " is good: ",
+                               HumanBytes(found.bytes()), " in ", OneLine(found.folder()), "\n"),
                   environment);
     }
     ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse all, client->ListCheckpoints(which));

@@ -32,10 +32,9 @@ std::string TextOf(const v1::LogLine& line) {
   if (line.dropped() != 0) {
     absl::StrAppend(&text, "(", line.dropped(), " earlier lines are no longer kept)\n");
   }
-  absl::StrAppend(&text,
-                  absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", ToTime(line.time()), absl::UTCTimeZone()),
-                  " ", OneLine(line.daemon()), " ", OneLine(line.level()), " ", OneLine(line.text()),
-                  "\n");
+  absl::StrAppend(
+      &text, absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", ToTime(line.time()), absl::UTCTimeZone()),
+      " ", OneLine(line.daemon()), " ", OneLine(line.level()), " ", OneLine(line.text()), "\n");
   return text;
 }
 
@@ -106,8 +105,9 @@ class LogsCommand : public Command {
                      &follow_);
     flags->AddString({"daemon", "NAME", "Only of this worker or server, or of 'coordinator'."},
                      &daemon_);
-    flags->AddOptionalCount({"tail", "N", "Begin with the last N lines. Default: all that are kept."},
-                            &tail_, 0, kMaxTail);
+    flags->AddOptionalCount(
+        {"tail", "N", "Begin with the last N lines. Default: all that are kept."}, &tail_, 0,
+        kMaxTail);
     connection_.AddFlags(environment, flags);
     connection_.AddOutputFlag(flags);
   }

@@ -43,9 +43,9 @@ class SubmitCommand : public Command {
   void AddFlags(const Environment& environment, FlagSet* flags) override {
     source_.AddFlags(flags);
     flags->AddSwitch({"wait", "", "Show the progress and wait for the end of the job."}, &wait_);
-    flags->AddSwitch({"wait_for_daemons", "",
-                      "Queue the job also when workers or servers for it are missing."},
-                     &wait_for_daemons_);
+    flags->AddSwitch(
+        {"wait_for_daemons", "", "Queue the job also when workers or servers for it are missing."},
+        &wait_for_daemons_);
     flags->AddSwitch({"validate_only", "", "Check the specification without queueing the job."},
                      &validate_only_);
     flags->AddString({"request_id", "ID",

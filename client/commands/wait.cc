@@ -87,8 +87,8 @@ class WaitCommand : public Command {
     flags->AddChoice({"for", "", "What to wait for."},
                      {kEnded, "QUEUED", "STARTING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"},
                      &goal_);
-    flags->AddDuration({"timeout", "TIME", "How long to wait at most. Default: as long as it takes."},
-                       &timeout_);
+    flags->AddDuration(
+        {"timeout", "TIME", "How long to wait at most. Default: as long as it takes."}, &timeout_);
     connection_.AddCoordinatorFlag(environment, flags);
     connection_.AddOutputFlag(flags);
   }
@@ -102,9 +102,9 @@ class WaitCommand : public Command {
     ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client,
                      connection_.Connect(environment, [&]() -> absl::Status {
                        if (environment.clock->Steady() < end) return absl::OkStatus();
-                       const std::string text = absl::StrCat(
-                           arguments[0], " has not come to the state within ",
-                           HumanDuration(timeout_), " (--timeout; --for=", goal_, ")");
+                       const std::string text =
+                           absl::StrCat(arguments[0], " has not come to the state within ",
+                                        HumanDuration(timeout_), " (--timeout; --for=", goal_, ")");
                        return waiter.lost() ? absl::UnavailableError(text)
                                             : absl::DeadlineExceededError(text);
                      }));

@@ -45,8 +45,8 @@ absl::StatusOr<LearningRate> LearningRate::Create(const v1::OptimizerSpec& spec,
     case v1::LearningRateSpec::kStep:
       rate.kind_ = Kind::kStep;
       rate.every_ = schedule.step().every();
-      rate.factor_ = static_cast<double>(schedule.step().has_factor() ? schedule.step().factor()
-                                                                      : 0.1f);
+      rate.factor_ =
+          static_cast<double>(schedule.step().has_factor() ? schedule.step().factor() : 0.1f);
       return rate;
     case v1::LearningRateSpec::kLinear:
       rate.kind_ = Kind::kLinear;

@@ -8,8 +8,8 @@
 
 namespace sangam {
 
-// cos(pi * x) for 0 <= x <= 1, to 1e-15: additions, multiplications and quotients alone, so that the
-// bits are the same with every mathematical library.
+// cos(pi * x) for 0 <= x <= 1, to 1e-15: additions, multiplications and quotients alone, so that
+// the bits are the same with every mathematical library.
 double CosPi(double x);
 
 // The learning rate of each step: OptimizerSpec.learning_rate times the schedule's factor, computed

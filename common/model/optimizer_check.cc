@@ -196,9 +196,8 @@ void CheckDecayGroups(const v1::OptimizerSpec& optimizer, const v1::ModelLayout&
   for (int i = 0; i < optimizer.decay_group_size(); ++i) {
     const std::string& pattern = optimizer.decay_group(i).parameter();
     if (pattern.empty()) continue;  // likewise
-    if (std::any_of(names.begin(), names.end(), [&pattern](absl::string_view name) {
-          return MatchesPattern(pattern, name);
-        })) {
+    if (std::any_of(names.begin(), names.end(),
+                    [&pattern](absl::string_view name) { return MatchesPattern(pattern, name); })) {
       continue;
     }
     const size_t shown = std::min(names.size(), kShownNames);

@@ -28,8 +28,8 @@ class AssignmentBoard {
     Assignments assignments;
   };
 
-  // Revisions from now on are larger. For a board that takes the place of one of an earlier process,
-  // whose revisions daemons still know.
+  // Revisions from now on are larger. For a board that takes the place of one of an earlier
+  // process, whose revisions daemons still know.
   void BeginAfter(uint64_t revision) { last_revision_ = revision; }
 
   // A daemon that holds nothing; also when it was there before.

@@ -392,8 +392,8 @@ ClusterSnapshot ControlPlane::Snapshot() {
   for (const uint64_t id : jobs_.Queued()) {
     const v1::Job& job = *jobs_.Get(id);
     const auto known = queued_bytes_.find(id);
-    queued_bytes[id] = known != queued_bytes_.end() ? known->second
-                                                    : LargestServerBytes(job.spec(), job.layout());
+    queued_bytes[id] =
+        known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
     snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
   }
   queued_bytes_ = std::move(queued_bytes);
@@ -474,9 +474,9 @@ void ControlPlane::OnPlanned(const std::shared_ptr<const ToPlan>& planned,
   if (resume.ok()) {
     Start(*planned, report, *resume, now);
   } else {
-    ChangeState(planned->job, v1::FAILED,
-                Shortened(absl::StrCat("resume_from: ", resume.status().message()), kMaxReasonBytes),
-                now);
+    ChangeState(
+        planned->job, v1::FAILED,
+        Shortened(absl::StrCat("resume_from: ", resume.status().message()), kMaxReasonBytes), now);
   }
   Schedule(now);
 }
@@ -553,8 +553,8 @@ void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment no
     jobs_.AddEvaluation(job, evaluation, now.wall);
   }
   if (!effects.steps.empty() || !effects.evaluations.empty()) changes_.events = true;
-  if (const auto run = runs_.find(job); !effects.steps.empty() && run != runs_.end() &&
-                                        run->second.checkpoints != nullptr) {
+  if (const auto run = runs_.find(job);
+      !effects.steps.empty() && run != runs_.end() && run->second.checkpoints != nullptr) {
     run->second.checkpoints->Advance(effects.steps.back().step() + 1, now.steady);
     WantSnapshots(&run->second);
   }
@@ -651,11 +651,11 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
     Note(false, "checkpoint written", {{"job", absl::StrCat(plan.job())}, {"step", step}});
   } else {
     if (found != nullptr) {
-      jobs_.AddMessage(plan.job(),
-                       Shortened(absl::StrCat("checkpoint of step ", step,
-                                              " failed: ", all.status().message()),
-                                 kMaxReasonBytes),
-                       now.wall);
+      jobs_.AddMessage(
+          plan.job(),
+          Shortened(absl::StrCat("checkpoint of step ", step, " failed: ", all.status().message()),
+                    kMaxReasonBytes),
+          now.wall);
     }
     Note(found != nullptr, "checkpoint failed",
          {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});

@@ -36,9 +36,7 @@ constexpr int kRevisionBits = 40;
 constexpr char kOwnPagesLost[] =
     "the coordinator, which also held pages, was started again; resume from a checkpoint";
 
-RecordKey KeyOfDaemon(const DaemonKey& key) {
-  return {RecordKind::kDaemon, 0, 0, ToString(key)};
-}
+RecordKey KeyOfDaemon(const DaemonKey& key) { return {RecordKind::kDaemon, 0, 0, ToString(key)}; }
 
 // How far the job had come, from what is known of it.
 PastProgress PastOf(const v1::Job& job, uint64_t first_step, absl::Time now) {
@@ -48,8 +46,8 @@ PastProgress PastOf(const v1::Job& job, uint64_t first_step, absl::Time now) {
   if (job.evaluation_size() > 0) past.last_evaluation = job.evaluation().rbegin()->step();
   for (const v1::StateChange& change : job.history()) {
     if (change.state() != v1::RUNNING) continue;
-    const absl::Time begun = absl::FromUnixSeconds(change.time().seconds()) +
-                             absl::Nanoseconds(change.time().nanos());
+    const absl::Time begun =
+        absl::FromUnixSeconds(change.time().seconds()) + absl::Nanoseconds(change.time().nanos());
     past.trained_for = std::max(now - begun, absl::ZeroDuration());
   }
   return past;

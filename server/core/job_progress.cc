@@ -73,9 +73,9 @@ absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now, uint64_t first_
   ASSIGN_OR_RETURN(const DataFacts facts, AgreeOnFacts(Facts(), spec_, plan_.layout()));
   ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts));
   if (first_step >= length_.steps_total) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "resume_from: the checkpoint is of step ", first_step, ", the job has ",
-        length_.steps_total, " steps; raise epochs or steps to train on"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("resume_from: the checkpoint is of step ", first_step, ", the job has ",
+                     length_.steps_total, " steps; raise epochs or steps to train on"));
   }
   PastProgress past;
   past.steps_done = first_step;

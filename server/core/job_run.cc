@@ -47,9 +47,9 @@ JobRun::JobRun(const std::shared_ptr<const v1::Assignment>& run, Options options
                const PastProgress& past, absl::Duration now)
     : JobRun(run, options, now) {
   steps_total_ = run->steps_total();
-  progress_.GoOn({run->steps_total(), run->steps_per_epoch(), run->train_samples(),
-                  run->test_samples()},
-                 past, now);
+  progress_.GoOn(
+      {run->steps_total(), run->steps_per_epoch(), run->train_samples(), run->test_samples()}, past,
+      now);
 }
 
 std::optional<PlanMember> JobRun::Find(const v1::DaemonIdentity& daemon) const {

@@ -401,8 +401,8 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
 absl::Status JobTable::Restore(const SavedRecords& records, uint64_t last_id) {
   last_id_ = std::max(options_.last_id, last_id);
   // In the order of the kinds: the jobs come first.
-  for (const RecordKind kind : {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress,
-                                RecordKind::kEvent}) {
+  for (const RecordKind kind :
+       {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress, RecordKind::kEvent}) {
     for (auto it = records.lower_bound({kind, 0, 0, ""});
          it != records.end() && it->first.kind == kind; ++it) {
       RETURN_IF_ERROR(RestoreRecord(it->first, it->second));

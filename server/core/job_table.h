@@ -68,9 +68,8 @@ class JobTable {
 
   // What has changed since the last call and is to be written down.
   void TakeRecords(RecordChanges* changes);
-  // The jobs as they were when these records were written. `last_id`: no job gets a number up to it.
-  // REQUIRES: the table is empty.
-  // Errors: DataLoss  a record makes no sense; names it
+  // The jobs as they were when these records were written. `last_id`: no job gets a number up to
+  // it. REQUIRES: the table is empty. Errors: DataLoss  a record makes no sense; names it
   absl::Status Restore(const SavedRecords& records, uint64_t last_id);
   uint64_t last_id() const { return last_id_; }
 
@@ -102,8 +101,8 @@ class JobTable {
   void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
   void SetWeightsAvailable(uint64_t id, bool available);
   // Bytes on all servers together.
-  // Those that are there now, ascending; `news` is a step of theirs and an event, unless the job has
-  // ended.
+  // Those that are there now, ascending; `news` is a step of theirs and an event, unless the job
+  // has ended.
   void SetCheckpoints(uint64_t id, const std::vector<v1::CheckpointSummary>& all, uint64_t news,
                       absl::Time now);
   void SetServerMemory(uint64_t id, uint64_t bytes);
@@ -119,8 +118,8 @@ class JobTable {
   // Errors: NotFound  no such job
   absl::StatusOr<uint64_t> Find(absl::string_view id_or_name) const;
 
-  // Newest first, those in the asked states, without layout and stages; of the specification with the name, of the evaluations
-  // with the newest alone.
+  // Newest first, those in the asked states, without layout and stages; of the specification with
+  // the name, of the evaluations with the newest alone.
   v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
 
   // At most `max` events above revision `after`.
@@ -163,8 +162,8 @@ class JobTable {
   std::deque<uint64_t> ended_;  // in the order in which they ended
   // Since the last TakeRecords.
   RecordChanges changes_;
-  std::set<uint64_t> changed_;      // status
-  std::set<uint64_t> progressed_;   // progress
+  std::set<uint64_t> changed_;     // status
+  std::set<uint64_t> progressed_;  // progress
 };
 
 }  // namespace sangam

@@ -138,9 +138,8 @@ std::vector<Membership::Gone> Membership::ExpireLeases(absl::Duration now) {
     EndWait(&daemon);
     daemon.alive = false;
     --num_alive_;
-    gone.push_back(
-        {key, daemon.registration.daemon().incarnation(),
-         absl::StrCat("no sign of life for ", Age(now - daemon.last_sign), " ", since)});
+    gone.push_back({key, daemon.registration.daemon().incarnation(),
+                    absl::StrCat("no sign of life for ", Age(now - daemon.last_sign), " ", since)});
   }
   next_expiry_ = next;
   ForgetLost(now);

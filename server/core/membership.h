@@ -44,7 +44,7 @@ class Membership {
     v1::RegisterRequest registration;
     absl::Duration last_sign;
     bool alive = true;
-    bool left = false;  // said goodbye; false for a lost one
+    bool left = false;     // said goodbye; false for a lost one
     bool awaited = false;  // restored, and not heard of since
   };
 
@@ -101,9 +101,7 @@ class Membership {
   const Options& options() const { return options_; }
 
  private:
-  bool Expired(const Daemon& daemon, absl::Duration now) const {
-    return now >= ExpiryOf(daemon);
-  }
+  bool Expired(const Daemon& daemon, absl::Duration now) const { return now >= ExpiryOf(daemon); }
   absl::Duration ExpiryOf(const Daemon& daemon) const {
     return daemon.last_sign + options_.lease +
            (daemon.awaited ? options_.reattach : absl::ZeroDuration());

@@ -174,9 +174,10 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Add(const GradientKey& key
     ++ignored_.covered;
     return Effects();
   }
-  ASSIGN_OR_RETURN(const auto result,
-                   trees_[key.use].Add(
-                       key.span, ParkedSum({key.span, key.samples, std::move(elements), key.use, key.source})));
+  ASSIGN_OR_RETURN(
+      const auto result,
+      trees_[key.use].Add(
+          key.span, ParkedSum({key.span, key.samples, std::move(elements), key.use, key.source})));
   if (result == Tree::Result::kCovered) {
     ++ignored_.covered;
     return Effects();
@@ -262,14 +263,13 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Finish(const StepSum& sum)
   // Two passes over a page that stays in the cache instead of one: the optimizer changes its state
   // in place, so it must not begin before the whole gradient is known to be finite.
   const VectorKernels& kernels = FastestKernels();
-  const bool finite = sum.sum.Mean(options_.element_count, static_cast<float>(sum.samples),
-                                   next_.data(), kernels);
+  const bool finite =
+      sum.sum.Mean(options_.element_count, static_cast<float>(sum.samples), next_.data(), kernels);
   if (!finite && !options_.rules.skip_not_finite) {
     spare_ = std::move(next_);
     next_ = FloatBuffer();
-    return absl::InvalidArgumentError(absl::StrCat(Name(), ", step ", current_.step,
-                                                   ": the gradient is not finite: ",
-                                                   Blame(sum.sum)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Name(), ", step ", current_.step, ": the gradient is not finite: ", Blame(sum.sum)));
   }
   step_state_ = State::kComplete;
   if (!options_.rules.votes) return GoOn();
@@ -288,8 +288,8 @@ ParameterPage::Effects ParameterPage::CastVote(v1::PageVote vote) {
   vote.set_page(options_.page);
   votes_.push_back(std::move(vote));
   Effects effects;
-  effects.vote = Vote{generation(), current_.step, static_cast<uint32_t>(votes_.size() - 1),
-                      votes_.back()};
+  effects.vote =
+      Vote{generation(), current_.step, static_cast<uint32_t>(votes_.size() - 1), votes_.back()};
   return effects;
 }
 
@@ -323,8 +323,8 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::Decide(const v1::StepDecis
   if (decision.round() > 0) return ApplyTrust(decision);
   if (squared_norm_.has_value()) return Effects();
   if (decision.sum_size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Name(), ": found a decision on round 0 with ", decision.sum_size(), " sums, expected 1"));
+    return absl::InvalidArgumentError(absl::StrCat(Name(), ": found a decision on round 0 with ",
+                                                   decision.sum_size(), " sums, expected 1"));
   }
   if (!std::isfinite(decision.sum(0)) && !options_.rules.skip_not_finite) {
     return absl::InvalidArgumentError(
@@ -353,8 +353,7 @@ ParameterPage::Effects ParameterPage::Direct(const StepNumbers& numbers) {
   return CastVote(std::move(vote));
 }
 
-absl::StatusOr<ParameterPage::Effects> ParameterPage::ApplyTrust(
-    const v1::StepDecision& decision) {
+absl::StatusOr<ParameterPage::Effects> ParameterPage::ApplyTrust(const v1::StepDecision& decision) {
   std::vector<uint32_t> parameters;
   uint64_t needed = 0;
   for (const ParameterRange& range : options_.ranges) {
@@ -423,7 +422,8 @@ std::string ParameterPage::Blame(const ParkedSum& sum) const {
   for (const auto& [who, spans] : parts) {
     texts.push_back(absl::StrCat(who, ", shares ", absl::StrJoin(spans, ", ")));
   }
-  if (count > kMaxNamedSpans) texts.push_back(absl::StrCat("and ", count - kMaxNamedSpans, " more"));
+  if (count > kMaxNamedSpans)
+    texts.push_back(absl::StrCat("and ", count - kMaxNamedSpans, " more"));
   return absl::StrJoin(texts, "; ");
 }
 

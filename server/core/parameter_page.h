@@ -62,13 +62,13 @@ using WorkerNames = std::shared_ptr<const std::vector<std::string>>;
 // Where the job decides about steps as a whole (StepRules.votes), a page goes through these states
 // in each step:
 //   parked    gradients are missing
-//   complete  the mean gradient is computed and its norm voted on; waits for the decision on round 0
-//   directed  trust ratios only: the optimizer's state has moved on, the norms of weights and
+//   complete  the mean gradient is computed and its norm voted on; waits for the decision on round
+//   0 directed  trust ratios only: the optimizer's state has moved on, the norms of weights and
 //             direction are voted on; waits for the decision on round 1
 // and then has the weights of the next step, which are those of this one when the step is skipped.
-// Only what is parked is done anew in a new generation: the gradients of the step have the same bits
-// then, so what was made of them stays, and the votes on it are cast again. So are those of the step
-// before, for pages that have not got so far.
+// Only what is parked is done anew in a new generation: the gradients of the step have the same
+// bits then, so what was made of them stays, and the votes on it are cast again. So are those of
+// the step before, for pages that have not got so far.
 //
 // Keeps two versions: the weights of step t and, until a complete gradient of t has come, those of
 // t - 1, whose memory then takes the weights of t + 1. When a reader still holds that memory, the
@@ -130,8 +130,8 @@ class ParameterPage {
   static uint64_t MemoryBytes(uint64_t element_count, const Optimizer& optimizer);
 
   // Adds a gradient sum: binary32, little-endian, one for each element of the page; the slices are
-  // parked, not copied. The last one that a step needs completes it: g = sum / samples in float, the
-  // samples being those of any one use; then the page votes or makes the update. A gradient of
+  // parked, not copied. The last one that a step needs completes it: g = sum / samples in float,
+  // the samples being those of any one use; then the page votes or makes the update. A gradient of
   // shares that are here, or of a step that is over, changes nothing and is counted.
   //
   // Errors: InvalidArgument     span that is no node of the tree over [0, S), no use of the

@@ -65,8 +65,7 @@ std::optional<RecordKey> KeyOfReport(const JobRun& run, PlanMember member,
     if (run.last_evaluation().has_value() && evaluation.step() <= *run.last_evaluation()) {
       return std::nullopt;
     }
-    return key(evaluation.step(),
-               PartOf(kEvaluationPart, member, evaluation.chunk(0).chunk()));
+    return key(evaluation.step(), PartOf(kEvaluationPart, member, evaluation.chunk(0).chunk()));
   }
   if (report.has_finished()) return key(kFinished, PartOf("finished ", member));
   return std::nullopt;
@@ -157,9 +156,8 @@ absl::StatusOr<RunJournal::Held> RunJournal::Restore(const SavedRecords& records
     held.assignment = std::move(assignment);
   }
   const RecordKey first{RecordKind::kReport, job.id(), 0, ""};
-  for (auto it = records.lower_bound(first); it != records.end() &&
-                                             it->first.kind == RecordKind::kReport &&
-                                             it->first.job == job.id();
+  for (auto it = records.lower_bound(first);
+       it != records.end() && it->first.kind == RecordKind::kReport && it->first.job == job.id();
        ++it) {
     v1::SavedReport saved;
     if (!saved.ParseFromString(it->second)) return damaged(it->first);

@@ -204,9 +204,9 @@ std::vector<std::string> LackingDaemons(const QueuedJob& job,
   const auto check = [&lacking](const char* role, uint32_t wanted,
                                 const std::vector<CandidateDaemon>& present) {
     if (present.size() >= wanted) return;
-    lacking.push_back(absl::StrCat("needs ", Counted(wanted, role), ", cluster has ",
-                                   present.size(),
-                                   present.empty() ? "" : absl::StrCat(" (", Some(NamesOf(present)), ")")));
+    lacking.push_back(
+        absl::StrCat("needs ", Counted(wanted, role), ", cluster has ", present.size(),
+                     present.empty() ? "" : absl::StrCat(" (", Some(NamesOf(present)), ")")));
   };
   check("worker", job.workers, workers);
   check("server", job.servers, servers);

@@ -9,9 +9,9 @@
 
 // Which job starts next, on which daemons. Stateless: the same snapshot gives the same decision.
 //
-// Jobs stand in line by priority, then by age. A worker has one job at a time; servers have several,
-// as many as their memory holds. A job starts with all its daemons or not at all: one that waits
-// holds nothing.
+// Jobs stand in line by priority, then by age. A worker has one job at a time; servers have
+// several, as many as their memory holds. A job starts with all its daemons or not at all: one that
+// waits holds nothing.
 //
 // A job that waits is overtaken only where it cannot matter to it: a job behind it may start as
 // long as the waiting one would still find its workers and its servers' memory when all jobs in

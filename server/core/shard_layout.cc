@@ -115,8 +115,7 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
       if (page.server != server) continue;
       std::vector<ParameterRange> ranges =
           ParameterRanges(layout, optimizer_spec, page.first_element, page.element_count);
-      pages.push_back(
-          {segment, page.first_element, page.element_count, std::move(ranges), uses});
+      pages.push_back({segment, page.first_element, page.element_count, std::move(ranges), uses});
       memory_bytes += ParameterPage::MemoryBytes(page.element_count, optimizer);
     }
   }

@@ -23,7 +23,8 @@ struct StepRules {
 
 StepRules RulesOf(const v1::JobSpec& spec);
 
-// What every gradient is multiplied with: min(1, max_norm / (norm + 1e-6)), in double, rounded once.
+// What every gradient is multiplied with: min(1, max_norm / (norm + 1e-6)), in double, rounded
+// once.
 float ClippingScale(double squared_norm, float max_norm);
 
 // |w| / |r| of the given parameters, or 1 where either norm is 0, in double, rounded once; by the

@@ -39,9 +39,7 @@ std::vector<uint32_t> ParametersWithin(const v1::SegmentLayout& segment, uint64_
 }
 
 StepTally::StepTally(const v1::Plan& plan, const PageMap& pages, Rounds rounds)
-    : job_(plan.job()),
-      rounds_(static_cast<uint32_t>(rounds)),
-      generation_(plan.generation()) {
+    : job_(plan.job()), rounds_(static_cast<uint32_t>(rounds)), generation_(plan.generation()) {
   for (const v1::SegmentLayout& segment : plan.layout().segment()) {
     for (const v1::ParameterLayout& parameter : segment.parameter()) {
       num_parameters_ = std::max(num_parameters_, parameter.parameter_index() + 1);
@@ -50,9 +48,8 @@ StepTally::StepTally(const v1::Plan& plan, const PageMap& pages, Rounds rounds)
   for (uint32_t s = 0; s < pages.num_segments(); ++s) {
     first_page_.push_back(pages_.size());
     for (const PageRange& page : pages.pages(s)) {
-      pages_.push_back({page.server,
-                        ParametersWithin(plan.layout().segment(static_cast<int>(s)),
-                                         page.first_element, page.element_count)});
+      pages_.push_back({page.server, ParametersWithin(plan.layout().segment(static_cast<int>(s)),
+                                                      page.first_element, page.element_count)});
     }
   }
   first_page_.push_back(pages_.size());

@@ -67,7 +67,9 @@ class StepTally {
   absl::Status Check(const v1::StepVotes& votes) const;
   absl::Status CheckPage(const v1::StepVotes& votes, const v1::PageVote& vote) const;
   // REQUIRES: CheckPage is OK.
-  size_t IndexOf(const v1::PageVote& vote) const { return first_page_[vote.segment()] + vote.page(); }
+  size_t IndexOf(const v1::PageVote& vote) const {
+    return first_page_[vote.segment()] + vote.page();
+  }
   void BeginStep(uint64_t step);
   v1::StepDecision Decide(const RoundKey& key, const OpenRound& round) const;
 

@@ -83,15 +83,14 @@ HWY_INLINE bool StoreQuotients(const Value& value, float divisor, float* HWY_RES
 }
 
 bool Divide(const uint8_t* a, float divisor, float* out, size_t count) {
-  return StoreQuotients([=](auto d, size_t i) HWY_ATTR { return LoadBytes(d, a, i); }, divisor,
-                        out, count);
+  return StoreQuotients([=](auto d, size_t i) HWY_ATTR { return LoadBytes(d, a, i); }, divisor, out,
+                        count);
 }
 
 bool AddDivide(const uint8_t* a, const uint8_t* b, float divisor, float* out, size_t count) {
-  return StoreQuotients(
-      [=](auto d, size_t i)
-          HWY_ATTR { return hn::Add(LoadBytes(d, a, i), LoadBytes(d, b, i)); },
-      divisor, out, count);
+  return StoreQuotients([=](auto d, size_t i)
+                            HWY_ATTR { return hn::Add(LoadBytes(d, a, i), LoadBytes(d, b, i)); },
+                        divisor, out, count);
 }
 
 // factor * x.
@@ -160,8 +159,8 @@ HWY_INLINE void RmsPropLoop(const RmsPropStep& step, const UpdateRun& range) {
     hn::StoreU(square, d, squares);
     if (kCentered) {
       float* const means = run.state[1] + i;
-      const auto mean = hn::Add(Times(d, s.alpha, hn::LoadU(d, means)),
-                                Times(d, s.one_minus_alpha, g));
+      const auto mean =
+          hn::Add(Times(d, s.alpha, hn::LoadU(d, means)), Times(d, s.one_minus_alpha, g));
       hn::StoreU(mean, d, means);
       square = hn::ZeroIfNegative(hn::Sub(square, hn::Mul(mean, mean)));
     }
@@ -195,10 +194,9 @@ struct Moments {
 template <class D, class Step>
 HWY_INLINE Moments<hn::Vec<D>> NextMoments(D d, const Step& s, hn::Vec<D> g, const UpdateRun& run,
                                            size_t i) {
-  const auto m = hn::Add(Times(d, s.beta1, hn::LoadU(d, run.state[0] + i)),
-                         Times(d, s.one_minus_beta1, g));
-  const auto v =
-      MeanOfSquares(d, s.beta2, hn::LoadU(d, run.state[1] + i), s.one_minus_beta2, g);
+  const auto m =
+      hn::Add(Times(d, s.beta1, hn::LoadU(d, run.state[0] + i)), Times(d, s.one_minus_beta1, g));
+  const auto v = MeanOfSquares(d, s.beta2, hn::LoadU(d, run.state[1] + i), s.one_minus_beta2, g);
   hn::StoreU(m, d, run.state[0] + i);
   hn::StoreU(v, d, run.state[1] + i);
   return {m, v};
@@ -208,8 +206,7 @@ void Adam(const AdamStep& step, const UpdateRun& range) {
   ForEach(range.count, [s = step, run = range](auto d, size_t i) HWY_ATTR {
     const auto w = hn::LoadU(d, run.weights + i);
     const auto next = NextMoments(d, s, CoupledGradient(d, s, w, run, i), run, i);
-    const auto root =
-        hn::Add(Times(d, s.root_correction, hn::Sqrt(next.v)), hn::Set(d, s.epsilon));
+    const auto root = hn::Add(Times(d, s.root_correction, hn::Sqrt(next.v)), hn::Set(d, s.epsilon));
     const auto change = hn::Div(Times(d, s.step_size, next.m), root);
     hn::StoreU(hn::Sub(Times(d, s.shrink, w), change), d, run.next + i);
   });
@@ -218,10 +215,8 @@ void Adam(const AdamStep& step, const UpdateRun& range) {
 void Lamb(const LambStep& step, const UpdateRun& range) {
   ForEach(range.count, [s = step, run = range](auto d, size_t i) HWY_ATTR {
     const auto w = hn::LoadU(d, run.weights + i);
-    const auto next =
-        NextMoments(d, s, Times(d, s.scale, hn::LoadU(d, run.next + i)), run, i);
-    const auto root =
-        hn::Add(hn::Sqrt(Times(d, s.correction2, next.v)), hn::Set(d, s.epsilon));
+    const auto next = NextMoments(d, s, Times(d, s.scale, hn::LoadU(d, run.next + i)), run, i);
+    const auto root = hn::Add(hn::Sqrt(Times(d, s.correction2, next.v)), hn::Set(d, s.epsilon));
     const auto direction = hn::Div(Times(d, s.correction1, next.m), root);
     hn::StoreU(hn::Add(direction, Times(d, s.decay, w)), d, run.next + i);
   });
@@ -256,10 +251,19 @@ void AddSquares(const float* HWY_RESTRICT x, size_t count, SquareSums* sums) {
 }
 
 const VectorKernels* Kernels() {
-  static const VectorKernels kernels = {
-      hwy::TargetName(HWY_TARGET), Add,     AddTo,   Divide, AddDivide, Sgd,
-      Momentum,                    Adagrad, RmsProp, Adam,   Lamb,      Average,
-      AddSquares};
+  static const VectorKernels kernels = {hwy::TargetName(HWY_TARGET),
+                                        Add,
+                                        AddTo,
+                                        Divide,
+                                        AddDivide,
+                                        Sgd,
+                                        Momentum,
+                                        Adagrad,
+                                        RmsProp,
+                                        Adam,
+                                        Lamb,
+                                        Average,
+                                        AddSquares};
   return &kernels;
 }
 

@@ -18,10 +18,10 @@ namespace sangam {
 
 // Weights that are updated alike.
 struct UpdateRun {
-  const float* weights = nullptr;        // w
-  std::array<float*, 3> state = {};      // what the update says; changed in place
-  float* next = nullptr;                 // in: the gradient; out: the new weights
-  size_t count = 0;                      // of each
+  const float* weights = nullptr;    // w
+  std::array<float*, 3> state = {};  // what the update says; changed in place
+  float* next = nullptr;             // in: the gradient; out: the new weights
+  size_t count = 0;                  // of each
 };
 
 // The steps below write w for the old weight, g for the gradient and `name` for a state. All begin
@@ -58,7 +58,8 @@ struct AdagradStep {
 //   root = sqrt(s) + epsilon, centered: sqrt(max(s - a * a, 0)) + epsilon
 //   w = w - (learning_rate * g) / root, or with momentum
 //   v = momentum * v + g / root; w = w - learning_rate * v
-// The maximum matters only where rounding makes the difference negative, whose root is not a number.
+// The maximum matters only where rounding makes the difference negative, whose root is not a
+// number.
 struct RmsPropStep {
   float learning_rate = 0;
   float alpha = 0;

@@ -23,9 +23,8 @@ namespace sangam {
 namespace {
 
 using RawService = v1::ParameterService::WithRawMethod_PushPull<
-    v1::ParameterService::WithRawMethod_ReadWeights<
-        v1::ParameterService::WithRawMethod_ReadState<
-            v1::ParameterService::WithRawMethod_Vote<v1::ParameterService::Service>>>>;
+    v1::ParameterService::WithRawMethod_ReadWeights<v1::ParameterService::WithRawMethod_ReadState<
+        v1::ParameterService::WithRawMethod_Vote<v1::ParameterService::Service>>>>;
 
 // Accepts the ReadWeights or ReadState calls of one queue, one after the other. Lives until the
 // server is shut down.

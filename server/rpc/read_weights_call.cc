@@ -56,8 +56,7 @@ absl::Status ReadWeightsCall::FindPages() {
   }
   v1::ReadStateRequest request;
   RETURN_IF_ERROR(Parse(request_, &request));
-  ASSIGN_OR_RETURN(std::shared_ptr<ParameterShard> shard,
-                   call_context_.find_shard(request.job()));
+  ASSIGN_OR_RETURN(std::shared_ptr<ParameterShard> shard, call_context_.find_shard(request.job()));
   ASSIGN_OR_RETURN(pages_, shard->ReadState(request.step()));
   state_of_ = std::move(shard);
   step_ = request.step();

@@ -172,11 +172,10 @@ absl::Status VoteConnection::TryAgain(const absl::Status& status) {
         ", tried ", tries_, " times, the last one failed with ", status.ToString()));
   }
   const absl::Duration delay = std::min(backoff_.Next(), left);
-  LogWarning("vote stream lost, trying again",
-             "job=%d server=%s address=%s tries=%d delay=%s status=%s", options_.hello.job(),
-             LogValue(options_.server), LogValue(options_.address), tries_,
-             absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1))),
-             LogValue(status.ToString()));
+  LogWarning(
+      "vote stream lost, trying again", "job=%d server=%s address=%s tries=%d delay=%s status=%s",
+      options_.hello.job(), LogValue(options_.server), LogValue(options_.address), tries_,
+      absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1))), LogValue(status.ToString()));
   alarm_.Set(queue_, AlarmTimeAfter(delay), alarm_tag_.Arm(shared_from_this()));
   return absl::OkStatus();
 }
@@ -209,14 +208,13 @@ VoteConnections::~VoteConnections() { Stop(); }
 
 std::shared_ptr<VoteLink> VoteConnections::Open(VoteLinkOptions options,
                                                 std::weak_ptr<VoteSource> source) {
-  auto connection = std::make_shared<VoteConnection>(std::move(options), patience_,
-                                                     std::move(source), thread_.queue(),
-                                                     &activities_);
+  auto connection = std::make_shared<VoteConnection>(
+      std::move(options), patience_, std::move(source), thread_.queue(), &activities_);
   MutexLock lock(&mutex_);
   if (stopped_) return connection;
-  open_.erase(std::remove_if(open_.begin(), open_.end(),
-                             [](const auto& one) { return one.expired(); }),
-              open_.end());
+  open_.erase(
+      std::remove_if(open_.begin(), open_.end(), [](const auto& one) { return one.expired(); }),
+      open_.end());
   open_.push_back(connection);
   connection->Open();
   return connection;

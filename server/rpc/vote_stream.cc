@@ -54,8 +54,8 @@ absl::Status VoteStream::OnMessage(const grpc::ByteBuffer& message) {
 
 absl::Status VoteStream::OnHello(const v1::StepVotes& hello) {
   if (hello.page_size() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat("page: found ", hello.page_size(),
-                                                   " in the first message, expected none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("page: found ", hello.page_size(), " in the first message, expected none"));
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<VoteCounter> counter, context_.find_counter(hello.job()));
   job_ = hello.job();
@@ -73,9 +73,9 @@ absl::Status VoteStream::OnHello(const v1::StepVotes& hello) {
 
 absl::Status VoteStream::OnVotes(const v1::StepVotes& votes) {
   if (votes.job() != job_ || votes.server() != server_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("found votes of job ", votes.job(), ", server ", votes.server(),
-                     " on a stream of job ", job_, ", server ", server_));
+    return absl::InvalidArgumentError(absl::StrCat("found votes of job ", votes.job(), ", server ",
+                                                   votes.server(), " on a stream of job ", job_,
+                                                   ", server ", server_));
   }
   const std::shared_ptr<VoteCounter> counter = counter_.lock();
   if (counter == nullptr) {

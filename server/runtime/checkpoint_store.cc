@@ -199,8 +199,7 @@ absl::StatusOr<CheckpointStore::Found> CheckpointStore::FindToResume(
   return last;
 }
 
-absl::StatusOr<CheckpointStore::Found> CheckpointStore::Find(
-    absl::string_view checkpoint) const {
+absl::StatusOr<CheckpointStore::Found> CheckpointStore::Find(absl::string_view checkpoint) const {
   ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
   Found found;
   found.folder = Folder(name.job, *name.step);

@@ -53,9 +53,7 @@ absl::StatusOr<CheckpointManifest> ManifestOf(const ControlPlane::CheckpointToWr
 
 CheckpointWriter::CheckpointWriter(Coordinator* coordinator, const CheckpointStore* store,
                                    ReadState read_state)
-    : coordinator_(*coordinator),
-      store_(*store),
-      read_state_(std::move(read_state)) {}
+    : coordinator_(*coordinator), store_(*store), read_state_(std::move(read_state)) {}
 
 CheckpointWriter::~CheckpointWriter() { Stop(); }
 
@@ -86,8 +84,7 @@ void CheckpointWriter::Run() {
       if (stopping_) return;
       awake_ = false;
     }
-    const std::optional<ControlPlane::CheckpointToWrite> checkpoint =
-        coordinator_.TakeCheckpoint();
+    const std::optional<ControlPlane::CheckpointToWrite> checkpoint = coordinator_.TakeCheckpoint();
     if (!checkpoint.has_value()) continue;
     const absl::Duration begin = Clock::Real().Steady();
     const absl::StatusOr<std::vector<v1::CheckpointSummary>> all = Write(*checkpoint);
@@ -115,11 +112,11 @@ absl::StatusOr<std::vector<v1::CheckpointSummary>> CheckpointWriter::Write(
   }
   for (size_t s = 0; s < holds.size(); ++s) {
     if (!holds[s]) continue;
-    RETURN_IF_ERROR(read_state_(
-        assignment.plan().server(static_cast<int>(s)).address(), job, checkpoint.step,
-        [&output](const v1::FrameHeader& header, absl::string_view payload) {
-          return output->Add(header, payload);
-        }));
+    RETURN_IF_ERROR(
+        read_state_(assignment.plan().server(static_cast<int>(s)).address(), job, checkpoint.step,
+                    [&output](const v1::FrameHeader& header, absl::string_view payload) {
+                      return output->Add(header, payload);
+                    }));
   }
   RETURN_IF_ERROR(output->Commit().status());
   // The new one is complete: the oldest may go.

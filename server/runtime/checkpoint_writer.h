@@ -38,8 +38,8 @@ class CheckpointWriter {
   // Begins. Call once.
   void Start();
 
-  // Waits for the checkpoint that is being written (ending `read_state` makes it short); there are no
-  // more.
+  // Waits for the checkpoint that is being written (ending `read_state` makes it short); there are
+  // no more.
   void Stop();
 
   // The coordinator may have one. Thread-safe, never blocks.

@@ -37,14 +37,14 @@
 #include "server/core/job_forecast.h"
 #include "server/core/job_state.h"
 #include "server/core/job_table.h"
+#include "server/core/log_store.h"
 #include "server/core/resume_check.h"
+#include "server/core/saved_records.h"
 #include "server/runtime/checkpoint_input.h"
 #include "server/runtime/checkpoint_store.h"
-#include "server/runtime/parameter_shard.h"
-#include "server/core/saved_records.h"
 #include "server/runtime/job_store.h"
+#include "server/runtime/parameter_shard.h"
 #include "server/runtime/record_writer.h"
-#include "server/core/log_store.h"
 
 namespace sangam {
 namespace {
@@ -141,18 +141,15 @@ auto Coordinator::Do(Change change) {
 absl::Status Coordinator::Restore(RecordStore* store) {
   ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
   writer_ = std::make_unique<RecordWriter>(store);
-  return Do([&records](ControlPlane* control, Moment now) {
-    return control->Restore(records, now);
-  });
+  return Do(
+      [&records](ControlPlane* control, Moment now) { return control->Restore(records, now); });
 }
 
 absl::Status Coordinator::AwaitWritten(uint64_t ticket) const {
   return writer_ == nullptr ? absl::OkStatus() : writer_->Await(ticket);
 }
 
-uint64_t Coordinator::NewestTicket() const {
-  return writer_ == nullptr ? 0 : writer_->added();
-}
+uint64_t Coordinator::NewestTicket() const { return writer_ == nullptr ? 0 : writer_->added(); }
 
 void Coordinator::StartJobs() {
   for (;;) {
@@ -251,8 +248,8 @@ absl::Status Coordinator::ReadCheckpoint(const v1::ReadCheckpointRequest& reques
   std::shared_ptr<const v1::Assignment> assignment;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(assignment, control_.AssignmentOf(request.daemon(), request.job(),
-                                                       request.generation()));
+    ASSIGN_OR_RETURN(assignment,
+                     control_.AssignmentOf(request.daemon(), request.job(), request.generation()));
   }
   if (checkpoints_ == nullptr || assignment->first_step() == 0) {
     return absl::NotFoundError(
@@ -288,8 +285,9 @@ absl::Status Coordinator::ReadCheckpoint(const v1::ReadCheckpointRequest& reques
 absl::Status Coordinator::CheckStateDir(absl::string_view what) const {
   if (checkpoints_ != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(what, ": this coordinator has no place for checkpoints; start it with "
-                         "--state_dir=DIR"));
+      absl::StrCat(what,
+                   ": this coordinator has no place for checkpoints; start it with "
+                   "--state_dir=DIR"));
 }
 
 absl::Status Coordinator::PrepareCheckpoints(JobTable::Submission* submission) const {
@@ -481,8 +479,8 @@ absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
   ASSIGN_OR_RETURN(const v1::Job job, Get(request.job()));
   v1::DeleteJobRequest by_id;
   by_id.set_job(absl::StrCat(job.id()));
-  RETURN_IF_ERROR(Do(
-      [&by_id](ControlPlane* control, Moment now) { return control->Delete(by_id, now); }));
+  RETURN_IF_ERROR(
+      Do([&by_id](ControlPlane* control, Moment now) { return control->Delete(by_id, now); }));
   return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job.id());
 }
 

@@ -25,8 +25,8 @@
 #include "server/core/job_forecast.h"
 #include "server/core/job_table.h"
 #include "server/runtime/checkpoint_store.h"
-#include "server/runtime/parameter_shard.h"
 #include "server/runtime/job_store.h"
+#include "server/runtime/parameter_shard.h"
 #include "server/runtime/record_writer.h"
 
 namespace sangam {
@@ -77,8 +77,8 @@ class Coordinator {
   // `clock` must outlive the coordinator.
   Coordinator(const Options& options, const Clock* clock);
 
-  // Goes on where the coordinator ended that wrote the store, and writes every change to it from now
-  // on; it must outlive this object. Nobody is told of a change before it is written. While the
+  // Goes on where the coordinator ended that wrote the store, and writes every change to it from
+  // now on; it must outlive this object. Nobody is told of a change before it is written. While the
   // store cannot be written, calls that change something, and those that wait for news, end with
   // Unavailable. To be called first. Without it nothing is written.
   // Errors: DataLoss     a record makes no sense; names it
@@ -96,7 +96,8 @@ class Coordinator {
                     const absl::StatusOr<v1::ReadyReport>& facts);
 
   // Where checkpoints are; none without. `wake`: called on any thread, without the lock, when
-  // TakeCheckpoint may have one. To be called before the first job; `store` must outlive the object.
+  // TakeCheckpoint may have one. To be called before the first job; `store` must outlive the
+  // object.
   void SetCheckpoints(const CheckpointStore* store, std::function<void()> wake);
   // As ControlPlane's.
   std::optional<ControlPlane::CheckpointToWrite> TakeCheckpoint();

@@ -79,8 +79,8 @@ PageWeights StateFrame(uint64_t job, const PageLayout& layout, PageState state) 
   std::vector<ByteSpan> pieces;
   const auto add = [&pieces](const FloatBuffer& buffer) {
     if (buffer.size() == 0) return;
-    pieces.push_back({reinterpret_cast<const uint8_t*>(buffer.data()),
-                      buffer.size() * sizeof(float)});
+    pieces.push_back(
+        {reinterpret_cast<const uint8_t*>(buffer.data()), buffer.size() * sizeof(float)});
   };
   const auto owner = std::make_shared<const PageState>(std::move(state));
   add(owner->weights);
@@ -188,18 +188,18 @@ absl::StatusOr<std::vector<PageState>> JobShard::RestoredStates(
       assignment, [&](const v1::FrameHeader& header, absl::string_view payload) -> absl::Status {
         const auto found = missing.find({header.segment(), header.first_element()});
         if (found == missing.end()) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("checkpoint: found segment ", header.segment(), " from ",
-                           header.first_element(), ", which is no page of this server or came "
-                           "before"));
+          return absl::InvalidArgumentError(absl::StrCat(
+              "checkpoint: found segment ", header.segment(), " from ", header.first_element(),
+              ", which is no page of this server or came "
+              "before"));
         }
         PageState& state = states[found->second];
         const size_t bytes = state.weights.size() * sizeof(float);
         if (header.step() != state.step || header.kind() != v1::FRAME_KIND_STATE ||
             payload.size() != bytes * (1 + arrays)) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              "checkpoint: found ", payload.size(), " bytes of step ", header.step(),
-              ", expected ", bytes * (1 + arrays), " of step ", state.step));
+          return absl::InvalidArgumentError(
+              absl::StrCat("checkpoint: found ", payload.size(), " bytes of step ", header.step(),
+                           ", expected ", bytes * (1 + arrays), " of step ", state.step));
         }
         std::memcpy(state.weights.data(), payload.data(), bytes);
         for (int i = 0; i < arrays; ++i) {
@@ -428,7 +428,8 @@ std::vector<ParameterPage::Vote> JobShard::Votes() const {
 }
 
 void JobShard::OnDecision(std::shared_ptr<const v1::StepDecision> decision) {
-  ChangePages([decision = std::move(decision)](SharedPage& page) { return page.Decide(*decision); });
+  ChangePages(
+      [decision = std::move(decision)](SharedPage& page) { return page.Decide(*decision); });
 }
 
 void JobShard::OnSkippedStep(uint64_t generation, uint64_t step, const std::string& why) {

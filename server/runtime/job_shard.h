@@ -70,8 +70,8 @@ class JobShard final : public ParameterShard,
   // Errors: InvalidArgument  the job's schedule of learning rates is not valid
   absl::Status Run(const v1::Assignment& assignment);
 
-  // Each page copies its state at these steps, those that it has not got to; SnapshotReport when all
-  // have. In place of the steps of the last call.
+  // Each page copies its state at these steps, those that it has not got to; SnapshotReport when
+  // all have. In place of the steps of the last call.
   void WantSnapshots(uint64_t generation, const std::vector<uint64_t>& steps);
 
   // Where other servers' votes on this job are counted; null where they are not.

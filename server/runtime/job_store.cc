@@ -66,10 +66,10 @@ class JobStore::Database {
     RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
     RETURN_IF_ERROR(OpenSchema());
     RETURN_IF_ERROR(QuickCheck());
-    RETURN_IF_ERROR(Prepare(
-        "INSERT INTO record VALUES (?1, ?2, ?3, ?4, ?5)"
-        " ON CONFLICT (kind, job, number, part) DO UPDATE SET value = excluded.value",
-        &upsert_));
+    RETURN_IF_ERROR(
+        Prepare("INSERT INTO record VALUES (?1, ?2, ?3, ?4, ?5)"
+                " ON CONFLICT (kind, job, number, part) DO UPDATE SET value = excluded.value",
+                &upsert_));
     return Prepare("DELETE FROM record WHERE kind = ?1 AND job = ?2 AND number = ?3 AND part = ?4",
                    &erase_);
   }
@@ -154,9 +154,10 @@ class JobStore::Database {
                        application, "), expected ", kApplicationId));
     }
     if (version != absl::StrCat(kSchemaVersion)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "\"", path_, "\": found schema version ", version, ", this program reads version ",
-          kSchemaVersion, "; start the newer sangam-server that wrote it, or choose another folder"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("\"", path_, "\": found schema version ", version,
+                       ", this program reads version ", kSchemaVersion,
+                       "; start the newer sangam-server that wrote it, or choose another folder"));
     }
     return absl::OkStatus();
   }

@@ -141,9 +141,8 @@ absl::Status ShardTable::Run(const v1::Assignment& assignment, Entry entry) {
 void ShardTable::WantSnapshots(const v1::Assignment& assignment) {
   const std::optional<Entry> entry = Lookup(assignment.plan().job());
   if (!entry.has_value() || entry->shard == nullptr || entry->held) return;
-  entry->shard->WantSnapshots(
-      assignment.plan().generation(),
-      {assignment.snapshot_step().begin(), assignment.snapshot_step().end()});
+  entry->shard->WantSnapshots(assignment.plan().generation(), {assignment.snapshot_step().begin(),
+                                                               assignment.snapshot_step().end()});
 }
 
 absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignment& assignment,

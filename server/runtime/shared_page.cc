@@ -91,8 +91,7 @@ void SharedPage::WantSnapshots(std::vector<uint64_t> steps, TakeSnapshot take) {
 }
 
 std::pair<std::optional<PageState>, SharedPage::TakeSnapshot> SharedPage::DueSnapshot() {
-  const auto due =
-      std::find(snapshot_steps_.begin(), snapshot_steps_.end(), page_.current().step);
+  const auto due = std::find(snapshot_steps_.begin(), snapshot_steps_.end(), page_.current().step);
   if (due == snapshot_steps_.end()) return {};
   std::optional<PageState> state = page_.Snapshot();
   if (!state.has_value()) return {};

@@ -52,8 +52,8 @@ absl::Status MakeFolders(const std::string& path) {
 std::string ReadHolder(int file) {
   std::array<char, kMaxHolderBytes> text;
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
-  return std::string(absl::StripSuffix({text.data(), size > 0 ? static_cast<size_t>(size) : 0},
-                                       "\n"));
+  return std::string(
+      absl::StripSuffix({text.data(), size > 0 ? static_cast<size_t>(size) : 0}, "\n"));
 }
 
 }  // namespace

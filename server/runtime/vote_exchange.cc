@@ -40,8 +40,7 @@ VoteExchange::VoteExchange(const v1::Plan& plan, const PageMap& pages, uint32_t 
       rules_(rules),
       open_link_(std::move(open_link)),
       host_(std::move(host)),
-      tally_(plan, pages,
-             rules.trust_ratios ? StepTally::Rounds::kTwo : StepTally::Rounds::kOne) {
+      tally_(plan, pages, rules.trust_ratios ? StepTally::Rounds::kTwo : StepTally::Rounds::kOne) {
   MutexLock lock(&mutex_);
   SetPlan(plan);
 }
@@ -173,14 +172,14 @@ absl::Status VoteExchange::Count(const v1::StepVotes& votes,
 
 absl::Status VoteExchange::CheckVoter(const v1::StepVotes& hello) const {
   if (hello.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("protocol version: server ", hello.server(), " of the plan has ",
-                     hello.protocol_version(), ", this server has ", kProtocolVersion));
+    return absl::FailedPreconditionError(absl::StrCat("protocol version: server ", hello.server(),
+                                                      " of the plan has ", hello.protocol_version(),
+                                                      ", this server has ", kProtocolVersion));
   }
   RETURN_IF_ERROR(CheckGeneration(hello.generation(), generation_));
   if (hello.server() == 0 || hello.server() >= servers_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("server: found ", hello.server(),
-                                                   ", expected 1 to ", servers_.size() - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat("server: found ", hello.server(), ", expected 1 to ", servers_.size() - 1));
   }
   const v1::ServerPlan& server = servers_[hello.server()];
   if (hello.incarnation() != server.incarnation()) {
@@ -234,8 +233,7 @@ void VoteExchange::SendAgain(uint64_t generation) {
   if (ended_ || generation != generation_) return;
   for (ParameterPage::Vote& vote : votes) {
     if (vote.generation != generation) continue;
-    waiting_[{vote.step, vote.round, vote.vote.segment(), vote.vote.page()}] =
-        std::move(vote.vote);
+    waiting_[{vote.step, vote.round, vote.vote.segment(), vote.vote.page()}] = std::move(vote.vote);
   }
 }
 

@@ -22,8 +22,8 @@
 namespace sangam {
 
 // The votes of one job's pages on this server, on their way to a decision: on the plan's first
-// server they are counted together with those of the others, elsewhere they go there through a link.
-// Thread-safe; calls out with no lock held.
+// server they are counted together with those of the others, elsewhere they go there through a
+// link. Thread-safe; calls out with no lock held.
 class VoteExchange final : public VoteCounter,
                            public VoteSource,
                            public std::enable_shared_from_this<VoteExchange> {

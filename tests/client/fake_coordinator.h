@@ -57,8 +57,8 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   // When the last page has been sent, nothing more happens.
   void StallAfterPages();
 
-  // The log of every job. Lines at or before the asked revision, and of other daemons, are left out.
-  // With `follow` the stream breaks once after each line, as if the coordinator went away.
+  // The log of every job. Lines at or before the asked revision, and of other daemons, are left
+  // out. With `follow` the stream breaks once after each line, as if the coordinator went away.
   void SetLog(std::vector<v1::LogLine> lines);
 
   std::vector<v1::SubmitJobRequest> submitted() const;

@@ -53,8 +53,9 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
 }
 
 TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
-  for (const std::string verb : {"run", "plan", "submit", "list", "describe", "watch", "wait",
-                                 "logs", "cancel", "delete", "trace", "export", "checkpoint", "resume", "cluster"}) {
+  for (const std::string verb :
+       {"run", "plan", "submit", "list", "describe", "watch", "wait", "logs", "cancel", "delete",
+        "trace", "export", "checkpoint", "resume", "cluster"}) {
     EXPECT_EQ(Run({verb, "--help"}), 0) << verb;
     EXPECT_THAT(out(), HasSubstr("\nUsage: sangam " + verb)) << verb;
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;

@@ -63,8 +63,8 @@ TEST_F(LogsTest, ShowsTheLastLinesOrThoseOfADaemon) {
 
 TEST_F(LogsTest, FollowsAcrossOutagesWithoutSayingALineTwice) {
   EXPECT_EQ(Run({"logs", "7", "-f", "--tail=2"}), 0) << err();
-  EXPECT_EQ(out(), absl::StrCat("2023-11-14T22:13:22.250Z coordinator info event job=7 n=2\n",
-                                kThird));
+  EXPECT_EQ(out(),
+            absl::StrCat("2023-11-14T22:13:22.250Z coordinator info event job=7 n=2\n", kThird));
   EXPECT_EQ(Run({"logs", "7", "-f"}), 0) << err();
   EXPECT_THAT(out(), HasSubstr("n=1\n2023"));
   EXPECT_THAT(out(), HasSubstr(kThird));

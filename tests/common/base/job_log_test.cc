@@ -12,7 +12,8 @@ namespace {
 TEST(JobLogTest, FindsTheJobOfALine) {
   EXPECT_EQ(JobOfLine("job prepared job=12 generation=1"), 12u);
   EXPECT_EQ(JobOfLine("stream closed worker=w job=3"), 3u);
-  for (const char* line : {"worker ready name=w1", "jobs oldjob=3", "x job=w1", "x job=", "job=3"}) {
+  for (const char* line :
+       {"worker ready name=w1", "jobs oldjob=3", "x job=w1", "x job=", "job=3"}) {
     EXPECT_FALSE(JobOfLine(line).has_value()) << line;
   }
 }

@@ -201,8 +201,7 @@ TEST(OptimizerTest, AdamWMatchesDoublePrecisionOverSteps) {
   constexpr size_t kSize = 200;
   std::mt19937 random(3);
   const std::vector<float> w = RandomFloats(kSize, &random);
-  Training run(AdamW(0.01f), w,
-               {{0, 33, 0, 0.25f}, {33, 100}, {100, 150, 1, 0.25f}, {150, kSize}});
+  Training run(AdamW(0.01f), w, {{0, 33, 0, 0.25f}, {33, 100}, {100, 150, 1, 0.25f}, {150, kSize}});
   const std::vector<double> zero(kSize, 0);
   AdamWReference reference{0.01f, 0.9f, 0.999f, 1e-8f, {w.begin(), w.end()}, zero, zero, zero};
   for (size_t i = 0; i < kSize; ++i) {
@@ -232,17 +231,23 @@ TEST(OptimizerTest, FirstStepOfAdamWMovesByTheLearningRate) {
 // With gradients of 0, decay alone moves a weight.
 TEST(OptimizerTest, DecayAppliesExactlyToItsRanges) {
   for (const v1::OptimizerSpec& spec : EveryKind()) {
-    Training run(spec, std::vector<float>(100, 8),
-                 {{0, 1}, {1, 20, 1, 0.5f}, {20, 21, 2, 0.5f}, {21, 50}, {50, 99, 4, 0.5f},
-                  {99, 100}});
+    Training run(
+        spec, std::vector<float>(100, 8),
+        {{0, 1}, {1, 20, 1, 0.5f}, {20, 21, 2, 0.5f}, {21, 50}, {50, 99, 4, 0.5f}, {99, 100}});
     run.Step(0, std::vector<float>(100, 0));
     for (size_t i = 0; i < 100; ++i) {
       const bool decays = (i >= 1 && i < 21) || (i >= 50 && i < 99);
       EXPECT_EQ(run.weights()[i] < 8, decays) << spec.ShortDebugString() << " element " << i;
-      if (!decays) {        EXPECT_EQ(run.weights()[i], 8);      }
+      if (!decays) {
+        EXPECT_EQ(run.weights()[i], 8);
+      }
     }
-    if (spec.has_adamw()) {      EXPECT_NEAR(run.weights()[1], 8 * (1 - 0.1 * 0.5), 1e-6);    }
-    if (spec.has_sgd()) {      EXPECT_NEAR(run.weights()[1], 8 - 0.1 * 0.5 * 8, 1e-6);    }
+    if (spec.has_adamw()) {
+      EXPECT_NEAR(run.weights()[1], 8 * (1 - 0.1 * 0.5), 1e-6);
+    }
+    if (spec.has_sgd()) {
+      EXPECT_NEAR(run.weights()[1], 8 - 0.1 * 0.5 * 8, 1e-6);
+    }
   }
 }
 
@@ -356,9 +361,8 @@ TEST(OptimizerTest, BitsDoNotDependOnWhereRangesBeginOrOnTheInstructionSet) {
       for (size_t cut : {1, 3, 16, 500, 701, 1024}) {
         const auto part = [&](size_t begin, size_t end) {
           std::vector<ParameterRange> ranges;
-          for (const ParameterRange& range : {ParameterRange{0, 3, 0, 0, 0},
-                                              {3, 700, 1, 0.01f, 0},
-                                              {700, kSize, 2, 0, 0.1f}}) {
+          for (const ParameterRange& range :
+               {ParameterRange{0, 3, 0, 0, 0}, {3, 700, 1, 0.01f, 0}, {700, kSize, 2, 0, 0.1f}}) {
             const uint64_t first = std::max<uint64_t>(begin, range.begin);
             const uint64_t last = std::min<uint64_t>(end, range.end);
             if (first >= last) continue;
@@ -393,10 +397,10 @@ TEST(OptimizerTest, AdamWHasTheBitsOfItsWrittenOrder) {
     const double t = static_cast<double>(step + 1);
     const float step_size = static_cast<float>(static_cast<double>(0.02f) /
                                                (1 - std::pow(static_cast<double>(0.9f), t)));
-    const float root_correction = static_cast<float>(
-        1 / std::sqrt(1 - std::pow(static_cast<double>(0.999f), t)));
-    const float shrink = static_cast<float>(1 - static_cast<double>(0.02f) *
-                                                    static_cast<double>(0.01f));
+    const float root_correction =
+        static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(0.999f), t)));
+    const float shrink =
+        static_cast<float>(1 - static_cast<double>(0.02f) * static_cast<double>(0.01f));
     const float rest1 = static_cast<float>(1 - static_cast<double>(0.9f));
     const float rest2 = static_cast<float>(1 - static_cast<double>(0.999f));
     for (size_t i = 0; i < kSize; ++i) {

@@ -500,13 +500,12 @@ TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {
   bad = good;
   bad.uses = 0;
   EXPECT_TRUE(refused(bad, 10));
-  for (const std::vector<ParameterRange>& ranges :
-       {std::vector<ParameterRange>{{0, 11}},
-        {{0, 0}, {0, 10}},
-        {{0, 9}},
-        {{1, 10}},
-        {{0, 4}, {5, 10}},
-        {{0, 4}, {3, 10}}}) {
+  for (const std::vector<ParameterRange>& ranges : {std::vector<ParameterRange>{{0, 11}},
+                                                    {{0, 0}, {0, 10}},
+                                                    {{0, 9}},
+                                                    {{1, 10}},
+                                                    {{0, 4}, {5, 10}},
+                                                    {{0, 4}, {3, 10}}}) {
     bad = good;
     bad.ranges = ranges;
     EXPECT_TRUE(refused(bad, 10));

@@ -72,8 +72,8 @@ TEST(SchedulerTest, ShowsAtMostEightNames) {
 std::string Started(const ClusterSnapshot& snapshot) {
   const Decision decision = Decide(snapshot);
   if (!decision.start.has_value()) return "";
-  return absl::StrCat(decision.start->job, ": ", absl::StrJoin(decision.start->workers, " "), " on ",
-                      absl::StrJoin(decision.start->servers, " "));
+  return absl::StrCat(decision.start->job, ": ", absl::StrJoin(decision.start->workers, " "),
+                      " on ", absl::StrJoin(decision.start->servers, " "));
 }
 
 TEST(SchedulerTest, JobsRunBesideOneAnotherOnTheWorkersThatAreFree) {

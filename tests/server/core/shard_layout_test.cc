@@ -70,11 +70,9 @@ TEST(ParameterRangesTest, AreCutToThePageAndCountedFromIt) {
   const v1::OptimizerSpec sgd = Sgd(0.5f);
   EXPECT_EQ(ParameterRanges(segment, sgd, 0, 30),
             (Ranges{{0, 18, 0, 0.5f, 0}, {18, 25, 1, 0, 0}, {25, 30, 2, 0.5f, 0}}));
-  EXPECT_EQ(ParameterRanges(segment, sgd, 10, 10),
-            (Ranges{{0, 8, 0, 0.5f, 0}, {8, 10, 1, 0, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, sgd, 10, 10), (Ranges{{0, 8, 0, 0.5f, 0}, {8, 10, 1, 0, 0}}));
   EXPECT_EQ(ParameterRanges(segment, sgd, 18, 7), (Ranges{{0, 7, 1, 0, 0}}));
-  EXPECT_EQ(ParameterRanges(segment, sgd, 20, 10),
-            (Ranges{{0, 5, 1, 0, 0}, {5, 10, 2, 0.5f, 0}}));
+  EXPECT_EQ(ParameterRanges(segment, sgd, 20, 10), (Ranges{{0, 5, 1, 0, 0}, {5, 10, 2, 0.5f, 0}}));
 }
 
 TEST(ParameterRangesTest, NeighboursThatAreAlikeAreJoined) {
@@ -114,15 +112,15 @@ TEST(LayOutShardTest, FindsTheServersPagesAndTheirMemory) {
   EXPECT_EQ(a->server, 0u);
   EXPECT_EQ(a->shares, 4u);
   const std::vector<PageLayout> expected_a = {{0, 0, 10, {{0, 10, 0, 0.5f, 0}}},
-                                             {0, 20, 5, {{0, 5, 1, 0, 0}}}};
+                                              {0, 20, 5, {{0, 5, 1, 0, 0}}}};
   EXPECT_EQ(a->pages, expected_a);
   EXPECT_EQ(a->memory_bytes, 15u * 3 * 4);
 
   const absl::StatusOr<ShardLayout> b = LayOutShard(TwoServers(), "b");
   ASSERT_TRUE(b.ok()) << b.status();
   EXPECT_EQ(b->server, 1u);
-  const std::vector<PageLayout> expected_b = {
-      {0, 10, 10, {{0, 8, 0, 0.5f, 0}, {8, 10, 1, 0, 0}}}, {1, 0, 4, {{0, 4, 0, 0.5f, 0}}}};
+  const std::vector<PageLayout> expected_b = {{0, 10, 10, {{0, 8, 0, 0.5f, 0}, {8, 10, 1, 0, 0}}},
+                                              {1, 0, 4, {{0, 4, 0, 0.5f, 0}}}};
   EXPECT_EQ(b->pages, expected_b);
   EXPECT_EQ(b->memory_bytes, 14u * 3 * 4);
 }

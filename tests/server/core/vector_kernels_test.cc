@@ -197,55 +197,54 @@ TEST_P(VectorKernelsTest, AdagradFollowsItsFormula) {
 TEST_P(VectorKernelsTest, RmsPropFollowsItsFormula) {
   for (const bool centered : {false, true}) {
     for (const float momentum : {0.0f, 0.9f}) {
-      ExpectBits<RmsPropStep>(
-          kernels().rmsprop, {0.3f, 0.99f, 0.01f, 1e-8f, momentum, centered, 0.7f, 0.01f},
-          [](const RmsPropStep& s, Element* e) {
-            const float g = Gradient(s, *e);
-            e->s0 = s.alpha * e->s0 + (s.one_minus_alpha * g) * g;
-            float square = e->s0;
-            if (s.centered) {
-              e->s1 = s.alpha * e->s1 + s.one_minus_alpha * g;
-              square = square - e->s1 * e->s1;
-              if (square < 0) square = 0;
-            }
-            const float root = std::sqrt(square) + s.epsilon;
-            if (s.momentum == 0) return e->w - (s.learning_rate * g) / root;
-            float* const v = s.centered ? &e->s2 : &e->s1;
-            *v = s.momentum * *v + g / root;
-            return e->w - s.learning_rate * *v;
-          });
+      ExpectBits<RmsPropStep>(kernels().rmsprop,
+                              {0.3f, 0.99f, 0.01f, 1e-8f, momentum, centered, 0.7f, 0.01f},
+                              [](const RmsPropStep& s, Element* e) {
+                                const float g = Gradient(s, *e);
+                                e->s0 = s.alpha * e->s0 + (s.one_minus_alpha * g) * g;
+                                float square = e->s0;
+                                if (s.centered) {
+                                  e->s1 = s.alpha * e->s1 + s.one_minus_alpha * g;
+                                  square = square - e->s1 * e->s1;
+                                  if (square < 0) square = 0;
+                                }
+                                const float root = std::sqrt(square) + s.epsilon;
+                                if (s.momentum == 0) return e->w - (s.learning_rate * g) / root;
+                                float* const v = s.centered ? &e->s2 : &e->s1;
+                                *v = s.momentum * *v + g / root;
+                                return e->w - s.learning_rate * *v;
+                              });
     }
   }
 }
 
 TEST_P(VectorKernelsTest, AdamFollowsItsFormula) {
-  ExpectBits<AdamStep>(
-      kernels().adam, {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f, 0.7f, 0.01f},
-      [](const AdamStep& s, Element* e) {
-        const float g = Gradient(s, *e);
-        e->s0 = s.beta1 * e->s0 + s.one_minus_beta1 * g;
-        e->s1 = s.beta2 * e->s1 + (s.one_minus_beta2 * g) * g;
-        const float root = std::sqrt(e->s1) * s.root_correction + s.epsilon;
-        return e->w * s.shrink - (s.step_size * e->s0) / root;
-      });
+  ExpectBits<AdamStep>(kernels().adam,
+                       {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f, 0.7f, 0.01f},
+                       [](const AdamStep& s, Element* e) {
+                         const float g = Gradient(s, *e);
+                         e->s0 = s.beta1 * e->s0 + s.one_minus_beta1 * g;
+                         e->s1 = s.beta2 * e->s1 + (s.one_minus_beta2 * g) * g;
+                         const float root = std::sqrt(e->s1) * s.root_correction + s.epsilon;
+                         return e->w * s.shrink - (s.step_size * e->s0) / root;
+                       });
 }
 
 TEST_P(VectorKernelsTest, LambFollowsItsFormula) {
-  ExpectBits<LambStep>(
-      kernels().lamb, {0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 2.9f, 1e-6f, 0.7f, 0.01f},
-      [](const LambStep& s, Element* e) {
-        const float g = e->g * s.scale;
-        e->s0 = s.beta1 * e->s0 + s.one_minus_beta1 * g;
-        e->s1 = s.beta2 * e->s1 + (s.one_minus_beta2 * g) * g;
-        const float root = std::sqrt(e->s1 * s.correction2) + s.epsilon;
-        return (e->s0 * s.correction1) / root + s.decay * e->w;
-      });
+  ExpectBits<LambStep>(kernels().lamb, {0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 2.9f, 1e-6f, 0.7f, 0.01f},
+                       [](const LambStep& s, Element* e) {
+                         const float g = e->g * s.scale;
+                         e->s0 = s.beta1 * e->s0 + s.one_minus_beta1 * g;
+                         e->s1 = s.beta2 * e->s1 + (s.one_minus_beta2 * g) * g;
+                         const float root = std::sqrt(e->s1 * s.correction2) + s.epsilon;
+                         return (e->s0 * s.correction1) / root + s.decay * e->w;
+                       });
 }
 
 TEST_P(VectorKernelsTest, AverageFollowsItsFormula) {
-  ExpectBits<AverageStep>(
-      kernels().average, {0.9f, 0.1f},
-      [](const AverageStep& s, Element* e) { return s.keep * e->w + s.rate * e->g; });
+  ExpectBits<AverageStep>(kernels().average, {0.9f, 0.1f}, [](const AverageStep& s, Element* e) {
+    return s.keep * e->w + s.rate * e->g;
+  });
 }
 
 TEST_P(VectorKernelsTest, SumsSquaresInTheWrittenOrder) {
