@@ -26,8 +26,8 @@ class ResumeCommand : public Command {
             "Queue a job that goes on from a checkpoint.",
             "JOB is a job's number or name; without STEP its newest checkpoint that is not\n"
             "damaged. The new job has the same specification; --set changes where and how\n"
-            "long it runs (resources, strategy, epochs), but not what decides its result. It ends\n"
-            "with the same weights as if the first job had never stopped.\n",
+            "long it runs (resources, strategy, epochs), but not what decides its result. It\n"
+            "ends with the same weights as if the first job had never stopped.\n",
             {"sangam resume 12", "sangam resume 12/400 --set resources.workers=3",
              "sangam resume mnist --set epochs=20 --name=mnist-longer"}};
   }
