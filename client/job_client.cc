@@ -68,6 +68,9 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<v1::Cluster> GetCluster() override;
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec) override;
   absl::StatusOr<v1::JobTrace> Trace(const std::string& job) override;
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& job) override;
+  absl::StatusOr<v1::Checkpoint> VerifyCheckpoint(const std::string& checkpoint) override;
+  absl::StatusOr<v1::Checkpoint> GetCheckpoint(const std::string& checkpoint) override;
   absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) override;
   absl::Status Logs(const v1::StreamLogsRequest& request, LogHandler* handler) override;
 
@@ -221,6 +224,24 @@ absl::StatusOr<v1::PlanReport> GrpcJobClient::Plan(const v1::JobSpec& spec) {
   v1::PlanJobRequest request;
   *request.mutable_spec() = spec;
   return Call(request, &Stub::PrepareAsyncPlanJob);
+}
+
+absl::StatusOr<v1::ListCheckpointsResponse> GrpcJobClient::ListCheckpoints(const std::string& job) {
+  v1::ListCheckpointsRequest request;
+  request.set_job(job);
+  return Call(request, &Stub::PrepareAsyncListCheckpoints);
+}
+
+absl::StatusOr<v1::Checkpoint> GrpcJobClient::VerifyCheckpoint(const std::string& checkpoint) {
+  v1::VerifyCheckpointRequest request;
+  request.set_checkpoint(checkpoint);
+  return Call(request, &Stub::PrepareAsyncVerifyCheckpoint);
+}
+
+absl::StatusOr<v1::Checkpoint> GrpcJobClient::GetCheckpoint(const std::string& checkpoint) {
+  v1::GetCheckpointRequest request;
+  request.set_checkpoint(checkpoint);
+  return Call(request, &Stub::PrepareAsyncGetCheckpoint);
 }
 
 absl::StatusOr<v1::JobTrace> GrpcJobClient::Trace(const std::string& job) {

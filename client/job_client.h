@@ -86,6 +86,12 @@ class JobClient {
   // What the workers did; `job` as in Get.
   virtual absl::StatusOr<v1::JobTrace> Trace(const std::string& job) = 0;
 
+  // `job`: as in Get; empty: of all jobs.
+  virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& job) = 0;
+  // `checkpoint`: "JOB" or "JOB/STEP".
+  virtual absl::StatusOr<v1::Checkpoint> VerifyCheckpoint(const std::string& checkpoint) = 0;
+  virtual absl::StatusOr<v1::Checkpoint> GetCheckpoint(const std::string& checkpoint) = 0;
+
   // Hands every event after `after_revision` to `handler`, until the job has ended. Goes on where
   // it was when the connection is lost; `timeout` bounds how long the coordinator may be out of
   // reach.

@@ -64,8 +64,10 @@ absl::Status LocalCluster::StartDaemon(const std::string& name, const std::strin
 absl::Status LocalCluster::Start() {
   const absl::Time until = absl::Now() + options_.start_deadline;
   const std::string data_root = absl::StrCat("--data_root=", options_.data_root);
-  RETURN_IF_ERROR(
-      StartDaemon("server-0", options_.server_binary, {"--listen=127.0.0.1:0", data_root}));
+  std::vector<std::string> flags = {"--listen=127.0.0.1:0", data_root};
+  if (!options_.state_dir.empty())
+    flags.push_back(absl::StrCat("--state_dir=", options_.state_dir));
+  RETURN_IF_ERROR(StartDaemon("server-0", options_.server_binary, flags));
   ASSIGN_OR_RETURN(coordinator_, AwaitReady(0, until));
   RETURN_IF_ERROR(ParseTarget(coordinator_).status(), "ready file of server-0");
 

@@ -31,6 +31,8 @@ class LocalCluster {
     std::string backend = "cpu";
     // Memory that a job may use on each worker, in bytes; 0: all there is.
     uint64_t memory_limit = 0;
+    // Of the coordinator's state, for jobs that ask for checkpoints; empty: none is kept.
+    std::string state_dir;
     // An existing directory: <name>.log of each daemon, and for a while its ready file.
     std::string log_directory;
     // For all daemons to become ready, together.

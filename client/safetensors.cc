@@ -1,9 +1,7 @@
 #include "client/safetensors.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,89 +9,33 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/files.h"
 #include "common/base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "common/tensor/safetensors_header.h"
 
 namespace sangam {
 namespace {
 
-constexpr char kMetadataKey[] = "__metadata__";
-constexpr size_t kAlignment = 8;
-constexpr uint64_t kElementBytes = 4;
-// The format's own bound on N.
-constexpr size_t kMaxHeaderBytes = 100'000'000;
-
-absl::Status BadTensor(const TensorView& tensor, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("tensor '", absl::CEscape(tensor.name), "': ", why));
-}
-
-absl::Status CheckName(const TensorView& tensor, const TensorView* previous) {
-  const bool ascii = std::all_of(tensor.name.begin(), tensor.name.end(), [](char c) {
-    return absl::ascii_isgraph(static_cast<unsigned char>(c));
-  });
-  if (tensor.name.empty() || !ascii) {
-    return BadTensor(tensor, "a name consists of printable ASCII characters");
-  }
-  if (tensor.name == kMetadataKey) return BadTensor(tensor, "the format reserves this name");
-  if (previous != nullptr && tensor.name == previous->name) {
-    return BadTensor(tensor, "two tensors have this name");
-  }
-  if (previous != nullptr && tensor.name < previous->name) {
-    return BadTensor(tensor, "the names are not in byte order");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckLength(const TensorView& tensor) {
-  uint64_t elements = 1;
-  for (const uint64_t extent : tensor.shape) {
-    if (extent != 0 && elements > std::numeric_limits<uint64_t>::max() / kElementBytes / extent) {
-      return BadTensor(tensor, "the shape has more elements than can be counted");
-    }
-    elements *= extent;
-  }
-  if (elements * kElementBytes != tensor.bytes.size()) {
-    return BadTensor(tensor, absl::StrCat("found ", tensor.bytes.size(), " bytes, expected ",
-                                          elements * kElementBytes, " for the shape [",
-                                          absl::StrJoin(tensor.shape, ", "), "]"));
-  }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const uint64_t expected, TensorBytes({tensor.name, tensor.shape}));
+  if (expected == tensor.bytes.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tensor '", absl::CEscape(tensor.name), "': found ", tensor.bytes.size(), " bytes, expected ",
+      expected, " for the shape [", absl::StrJoin(tensor.shape, ", "), "]"));
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> SafetensorsHeader(const std::vector<TensorView>& tensors) {
-  nlohmann::ordered_json header;
-  header[kMetadataKey] = {{"format", "sangam"}};
-  uint64_t offset = 0;
-  const TensorView* previous = nullptr;
+  std::vector<TensorEntry> entries;
   for (const TensorView& tensor : tensors) {
-    RETURN_IF_ERROR(CheckName(tensor, previous));
     RETURN_IF_ERROR(CheckLength(tensor));
-    nlohmann::ordered_json entry;
-    entry["dtype"] = "F32";
-    entry["shape"] = tensor.shape;
-    entry["data_offsets"] = {offset, offset + tensor.bytes.size()};
-    header.emplace(tensor.name, std::move(entry));
-    offset += tensor.bytes.size();
-    previous = &tensor;
+    entries.push_back({tensor.name, tensor.shape});
   }
-  std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-  if (text.size() > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the header of ", tensors.size(),
-                                                   " tensors has ", text.size(),
-                                                   " bytes, the format allows ", kMaxHeaderBytes));
-  }
-  std::string result(8, '\0');
-  for (size_t i = 0; i < 8; ++i) result[i] = static_cast<char>(text.size() >> (8 * i));
-  return result + text;
+  return MakeSafetensorsHeader(entries);
 }
 
 absl::Status WriteSafetensors(std::vector<TensorView> tensors, const std::string& path) {

@@ -9,16 +9,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// The safetensors file format (github.com/huggingface/safetensors, "Format"):
-//
-//   8 bytes   N, little-endian
-//   N bytes   JSON object: "name": {"dtype", "shape", "data_offsets": [begin, end)}, and
-//             "__metadata__": {"format": "sangam"}; padded with spaces to a multiple of 8
-//   the rest  the tensors' elements, row-major and little-endian; offsets count from here, without
-//             gaps
-//
-// Sangam writes names in byte order and nothing that differs between runs, so equal weights make
-// equal files.
 namespace sangam {
 
 // A tensor of binary32 elements. Views: the owner of the memory must outlive it.
@@ -28,9 +18,8 @@ struct TensorView {
   absl::string_view bytes;      // elements, little-endian, 4 bytes each
 };
 
-// The file's first bytes, up to the tensors' elements. `tensors` in byte order of their names.
-// Errors: InvalidArgument  names empty, not ASCII, out of order or twice; "__metadata__"; a length
-//                          that does not fit the shape
+// The file's first bytes, as common/tensor/safetensors_header.h has it.
+// Errors: InvalidArgument  as there, or a length that does not fit the shape
 absl::StatusOr<std::string> SafetensorsHeader(const std::vector<TensorView>& tensors);
 
 // Writes the file atomically: it appears whole or not at all. The order of `tensors` does not

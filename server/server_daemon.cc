@@ -28,7 +28,10 @@
 #include "server/rpc/data_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
+#include "server/rpc/state_reader.h"
 #include "server/rpc/vote_connection.h"
+#include "server/runtime/checkpoint_store.h"
+#include "server/runtime/checkpoint_writer.h"
 #include "server/runtime/coordinator.h"
 #include "server/runtime/job_store.h"
 #include "server/runtime/served_data.h"
@@ -88,8 +91,20 @@ absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
     ASSIGN_OR_RETURN(store_, JobStore::Open(state_dir_->database()), "--state_dir");
     control.keep_records = true;
     if (options_.hold_pages) control.own_server = Identity();
+    checkpoints_ = std::make_unique<CheckpointStore>(state_dir_->checkpoints());
+    // Also when the database is lost: a new job must not mix with an old one's checkpoints.
+    control.last_job = checkpoints_->LargestJob();
   }
   coordinator_ = std::make_unique<Coordinator>(control, &Clock::Real());
+  if (checkpoints_ != nullptr) {
+    checkpoint_writer_ = std::make_unique<CheckpointWriter>(
+        coordinator_.get(), checkpoints_.get(),
+        [this](const std::string& address, uint64_t job, uint64_t step, const TakeStatePage& page) {
+          return state_reader_->ReadState(address, job, step, page);
+        });
+    coordinator_->SetCheckpoints(checkpoints_.get(),
+                                 [writer = checkpoint_writer_.get()] { writer->Wake(); });
+  }
   served_data_ = std::make_unique<ServedData>(
       std::move(data),
       [coordinator = coordinator_.get()](uint64_t job, uint64_t generation,
@@ -104,6 +119,7 @@ absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
     RETURN_IF_ERROR(coordinator_->Restore(store_.get()), "--state_dir: \"%s\"",
                     state_dir_->database());
   }
+  if (checkpoint_writer_ != nullptr) checkpoint_writer_->Start();
   ticker_ = std::make_unique<Ticker>(TickPeriod(options_.control.lease),
                                      [this] { coordinator_->Tick(); });
   job_service_ = std::make_unique<GrpcJobService>(coordinator_.get());
@@ -121,6 +137,7 @@ absl::Status ServerDaemon::Serve() {
     ASSIGN_OR_RETURN(const HostPort advertised, ParseTarget(options_.advertise), "--advertise");
     host = advertised.host;
   }
+  state_reader_ = std::make_unique<StateReader>();
   if (options_.coordinate) RETURN_IF_ERROR(MakeCoordinator(host));
   if (options_.hold_pages) {
     vote_connections_ = std::make_unique<VoteConnections>();
@@ -129,6 +146,9 @@ absl::Status ServerDaemon::Serve() {
     table.update_threads = options_.threads;
     table.open_link = [this](VoteLinkOptions link, std::weak_ptr<VoteSource> source) {
       return vote_connections_->Open(std::move(link), std::move(source));
+    };
+    table.read_checkpoint = [this](const v1::Assignment& assignment, const TakeStatePage& page) {
+      return state_reader_->ReadCheckpoint(coordinator_address_, Identity(), assignment, page);
     };
     table.report = [this](v1::ReportRequest request) { Report(std::move(request)); };
     shards_ = std::make_unique<ShardTable>(options_.name, std::move(table));
@@ -166,6 +186,7 @@ absl::Status ServerDaemon::Join(const ShutdownSignal& signal) {
     agent.coordinator =
         ToString(HostPort{IsWildcard(bound.host) ? "127.0.0.1" : bound.host, bound.port});
   }
+  coordinator_address_ = agent.coordinator;
   agent.start_deadline = options_.start_deadline;
   agent.log = options_.log;
   agent.cancelled = [&signal] { return signal.requested(); };
@@ -211,6 +232,8 @@ absl::Status ServerDaemon::stopped() const {
 void ServerDaemon::Shutdown(const std::string& reason) {
   if (shut_down_) return;
   shut_down_ = true;
+  if (state_reader_ != nullptr) state_reader_->Stop();
+  if (checkpoint_writer_ != nullptr) checkpoint_writer_->Stop();
   if (agent_ != nullptr) agent_->Leave(reason, kLeaveDeadline);
   {
     MutexLock lock(&mutex_);

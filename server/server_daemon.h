@@ -21,7 +21,10 @@
 #include "server/rpc/data_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/parameter_service.h"
+#include "server/rpc/state_reader.h"
 #include "server/rpc/vote_connection.h"
+#include "server/runtime/checkpoint_store.h"
+#include "server/runtime/checkpoint_writer.h"
 #include "server/runtime/coordinator.h"
 #include "server/runtime/job_store.h"
 #include "server/runtime/served_data.h"
@@ -85,6 +88,7 @@ class ServerDaemon {
   void OnAssignments(const std::vector<v1::Assignment>& assignments);
 
   const ServerOptions options_;
+  std::string coordinator_address_;  // where it joins; set before it does
   // Reports go through the agent, which can ask for them before Start has handed it over.
   Mutex mutex_;
   NodeAgent* reporting_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -93,7 +97,10 @@ class ServerDaemon {
   // In the order of dependency: what stands lower uses what stands above.
   std::unique_ptr<StateDir> state_dir_;
   std::unique_ptr<JobStore> store_;
+  std::unique_ptr<CheckpointStore> checkpoints_;
+  std::unique_ptr<StateReader> state_reader_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<CheckpointWriter> checkpoint_writer_;
   std::unique_ptr<ServedData> served_data_;
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<GrpcJobService> job_service_;

@@ -56,7 +56,8 @@ struct Environment {
 // What help says of a command.
 struct CommandText {
   std::string name;
-  // Arguments that are not flags, "FILE"; their number is exactly that of the words.
+  // Arguments that are not flags, "FILE"; their number is exactly that of the words, but
+  // those in brackets, "[JOB]", may be left out.
   std::string arguments;
   // One line for the list of commands.
   std::string summary;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/commands/cancel.h"
+#include "client/commands/checkpoint.h"
 #include "client/commands/cluster.h"
 #include "client/commands/command.h"
 #include "client/commands/delete.h"
@@ -22,6 +23,7 @@
 #include "client/commands/list.h"
 #include "client/commands/logs.h"
 #include "client/commands/plan.h"
+#include "client/commands/resume.h"
 #include "client/commands/run.h"
 #include "client/commands/submit.h"
 #include "client/commands/trace.h"
@@ -53,6 +55,8 @@ Commands AllCommands() {
   commands.push_back(MakeDeleteCommand());
   commands.push_back(MakeTraceCommand());
   commands.push_back(MakeExportCommand());
+  commands.push_back(MakeCheckpointCommand());
+  commands.push_back(MakeResumeCommand());
   commands.push_back(MakeClusterCommand());
   return commands;
 }
@@ -87,7 +91,10 @@ std::string CommandHelp(const CommandText& words, const FlagSet& flags) {
 
 absl::Status CheckArguments(const CommandText& words, const std::vector<std::string>& arguments) {
   const std::vector<std::string> expected = absl::StrSplit(words.arguments, ' ', absl::SkipEmpty());
-  if (arguments.size() < expected.size()) {
+  // Those in brackets come last and may be left out.
+  const size_t needed = std::count_if(expected.begin(), expected.end(),
+                                      [](const std::string& word) { return word[0] != '['; });
+  if (arguments.size() < needed) {
     return UsageError(absl::StrCat(expected[arguments.size()], " is missing"));
   }
   if (arguments.size() > expected.size()) {

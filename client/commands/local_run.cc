@@ -35,9 +35,12 @@ std::string Plural(uint64_t count, const std::string& noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-LocalCluster::Options WithRun(LocalCluster::Options options, const RunDirectory& directory,
-                              const Environment& environment) {
+LocalCluster::Options WithRun(LocalCluster::Options options, const v1::JobSpec& spec,
+                              const RunDirectory& directory, const Environment& environment) {
   options.log_directory = directory.logs_path();
+  if (spec.has_checkpoint() || !spec.resume_from().empty()) {
+    options.state_dir = directory.state_path();
+  }
   options.check = [&environment] { return environment.CheckInterrupt(); };
   options.hurry = [&environment] { return environment.interrupts() > 1; };
   return options;
@@ -49,7 +52,7 @@ LocalRun::LocalRun(Options options, RunDirectory* directory, const Environment& 
     : options_(std::move(options)),
       directory_(directory),
       environment_(environment),
-      cluster_(WithRun(options_.cluster, *directory, environment)) {
+      cluster_(WithRun(options_.cluster, options_.spec, *directory, environment)) {
   *job_.mutable_spec() = options_.spec;
 }
 

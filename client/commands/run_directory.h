@@ -29,6 +29,8 @@ class RunDirectory {
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   std::string weights_path() const { return path_ + "/model.safetensors"; }
+  // Of the coordinator.
+  std::string state_path() const { return path_ + "/state"; }
   std::string logs_path() const { return path_ + "/logs"; }
 
   // Adds an event's line to metrics.jsonl, if it has one. Lines reach the file with Flush.

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/model/checkpoint_check.h"
 #include "common/model/data_check.h"
 #include "common/model/expand_layers.h"
 #include "common/model/field_fault.h"
@@ -172,6 +173,7 @@ std::vector<FieldFault> CheckJobSpec(const v1::JobSpec& spec) {
   CheckCluster(spec, &check);
   CheckWatch(spec, &check);
   CheckStrategy(spec, check.faults());
+  CheckCheckpoint(spec, check.faults());
   return std::move(*check.faults());
 }
 
@@ -195,6 +197,7 @@ v1::JobSpec ResolveDefaults(v1::JobSpec spec) {
   v1::LossAlertSpec* alert = spec.mutable_loss_alert();
   if (!alert->has_factor()) alert->set_factor(3);
   if (!alert->has_window()) alert->set_window(100);
+  ResolveCheckpoint(&spec);
   if (spec.consistency() == v1::CONSISTENCY_UNSPECIFIED) spec.set_consistency(v1::SYNC);
   if (spec.precision() == v1::PRECISION_UNSPECIFIED) spec.set_precision(v1::FP32);
   *spec.mutable_model() = ExpandModel(spec.model());

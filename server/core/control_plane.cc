@@ -159,6 +159,10 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     // A report may end the job; what comes after it has no object.
     Run* found = FindRun(request.job(), request.generation());
     if (found == nullptr) break;
+    if (report.has_snapshot() && member->role == v1::SERVER) {
+      OnSnapshot(found, *member, report.snapshot(), now);
+      continue;
+    }
     const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
     RETURN_IF_ERROR(effects.later);
     if (!effects.outcome.has_value()) {
@@ -320,9 +324,13 @@ void ControlPlane::Advance(Moment now) {
   for (const Membership::Gone& gone : lost) LoseDaemon(gone, "lost", now);
   for (const uint64_t job : RunningJobs()) {
     // What one job's end causes may end another.
-    if (const auto found = runs_.find(job); found != runs_.end()) {
-      Apply(job, found->second.run.OnTime(now.steady), now);
+    const auto found = runs_.find(job);
+    if (found == runs_.end()) continue;
+    if (found->second.checkpoints != nullptr) {
+      found->second.checkpoints->Advance(0, now.steady);
+      WantSnapshots(&found->second);
     }
+    Apply(job, found->second.run.OnTime(now.steady), now);
   }
   if (!lost.empty()) Schedule(now);
 }
@@ -456,17 +464,25 @@ std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::TakeToPlan() {
 }
 
 void ControlPlane::OnPlanned(const std::shared_ptr<const ToPlan>& planned,
-                             const v1::PlanReport& report, Moment now) {
+                             const v1::PlanReport& report, Moment now,
+                             const absl::StatusOr<ResumePoint>& resume) {
   Advance(now);
   // Every change of the queue or the daemons has replaced what no longer holds.
   if (planned == nullptr || planned != to_plan_) return;
   to_plan_ = nullptr;
   to_plan_taken_ = false;
-  Start(*planned, report, now);
+  if (resume.ok()) {
+    Start(*planned, report, *resume, now);
+  } else {
+    ChangeState(
+        planned->job, v1::FAILED,
+        Shortened(absl::StrCat("resume_from: ", resume.status().message()), kMaxReasonBytes), now);
+  }
   Schedule(now);
 }
 
-void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Moment now) {
+void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
+                         const ResumePoint& resume, Moment now) {
   const v1::Job& job = *jobs_.Get(planned.job);
   if (!report.feasible()) {
     ChangeState(planned.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
@@ -483,6 +499,8 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report, Mo
   const ServerBytes bytes = TrainingBytes(*plan, job.spec().optimizer());
   MakeRoom(planned.job, bytes);
   const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
+  prepare->set_first_step(resume.step);
+  prepare->set_first_updates(resume.updates);
   jobs_.SetPlan(planned.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
   ChangeState(planned.job, v1::STARTING,
@@ -539,6 +557,11 @@ void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment no
   if (!effects.steps.empty() || !effects.evaluations.empty() || !effects.messages.empty()) {
     changes_.events = true;
   }
+  if (const auto run = runs_.find(job);
+      !effects.steps.empty() && run != runs_.end() && run->second.checkpoints != nullptr) {
+    run->second.checkpoints->Advance(effects.steps.back().step() + 1, now.steady);
+    WantSnapshots(&run->second);
+  }
   if (!effects.outcome.has_value()) return;
   EndRun(job, *effects.outcome, now);
   Schedule(now);
@@ -551,10 +574,108 @@ void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment n
   assignment->set_steps_per_epoch(length.steps_per_epoch);
   assignment->set_train_samples(length.train_samples);
   assignment->set_test_samples(length.test_samples);
+  assignment->set_first_step(run.run.first_step());
+  assignment->set_first_updates(run.run.first_updates());
   jobs_.SetLength(job, length.steps_total, length.steps_per_epoch);
   ChangeState(job, v1::RUNNING, "all workers and servers are ready", now);
   traces_.Begin(run.run.spec().name(), run.run.plan());
+  BeginCheckpoints(&run, length.steps_total, now);
+  if (run.checkpoints != nullptr) {
+    for (const uint64_t step : run.checkpoints->Wanted()) assignment->add_snapshot_step(step);
+  }
   AssignAll(&run, assignment);
+}
+
+void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total, Moment now) {
+  if (!run->run.spec().has_checkpoint()) return;
+  CheckpointPolicy::Run facts;
+  facts.first_step = run->run.first_step();
+  facts.steps_total = steps_total;
+  for (const v1::SegmentPages& pages : run->run.plan().segment_pages()) {
+    facts.servers.insert(pages.server().begin(), pages.server().end());
+  }
+  run->checkpoints = std::make_unique<CheckpointPolicy>(run->run.spec().checkpoint(),
+                                                        std::move(facts), now.steady);
+}
+
+void ControlPlane::WantSnapshots(Run* run) {
+  const std::vector<uint64_t> wanted = run->checkpoints->Wanted();
+  const auto& known = run->assignment->snapshot_step();
+  if (std::equal(wanted.begin(), wanted.end(), known.begin(), known.end())) return;
+  const auto assignment = std::make_shared<v1::Assignment>(*run->assignment);
+  *assignment->mutable_snapshot_step() = {wanted.begin(), wanted.end()};
+  run->assignment = assignment;
+  // Not of the workers, and not for the next coordinator: it asks anew.
+  for (const v1::ServerPlan& server : assignment->plan().server()) {
+    board_.Assign({v1::SERVER, server.name()}, assignment);
+  }
+  changes_.assignments = true;
+}
+
+void ControlPlane::OnSnapshot(Run* run, const PlanMember& member, const v1::SnapshotReport& report,
+                              Moment now) {
+  if (run->checkpoints == nullptr) return;
+  const absl::Status status = run->checkpoints->OnSnapshot(member.index, report);
+  if (!status.ok()) {
+    run->checkpoints->OnEnd(report.step(), now.steady);
+    WantSnapshots(run);
+    jobs_.AddMessage(run->run.job(), absl::StrCat("no checkpoint: ", status.message()), now.wall);
+    changes_.events = true;
+    return;
+  }
+  changes_.checkpoints = true;
+}
+
+std::optional<ControlPlane::CheckpointToWrite> ControlPlane::TakeCheckpoint() {
+  for (auto& [job, run] : runs_) {
+    if (run.checkpoints == nullptr) continue;
+    const std::optional<CheckpointPolicy::Ready> ready = run.checkpoints->TakeReady();
+    if (ready.has_value()) return CheckpointToWrite{ready->step, ready->updates, run.assignment};
+  }
+  return std::nullopt;
+}
+
+void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
+                                const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all,
+                                Moment now) {
+  Advance(now);
+  const v1::Plan& plan = checkpoint.assignment->plan();
+  Run* const found = FindRun(plan.job(), plan.generation());
+  if (found != nullptr && found->checkpoints != nullptr) {
+    found->checkpoints->OnEnd(checkpoint.step, now.steady);
+    found->checkpoints->Advance(0, now.steady);
+    WantSnapshots(found);
+    changes_.checkpoints = true;
+  }
+  const std::string step = absl::StrCat(checkpoint.step);
+  if (all.ok()) {
+    if (jobs_.Get(plan.job()) != nullptr) {
+      jobs_.SetCheckpoints(plan.job(), *all, checkpoint.step, now.wall);
+    }
+    Note(false, "checkpoint written", {{"job", absl::StrCat(plan.job())}, {"step", step}});
+  } else {
+    if (found != nullptr) {
+      jobs_.AddMessage(
+          plan.job(),
+          Shortened(absl::StrCat("checkpoint of step ", step, " failed: ", all.status().message()),
+                    kMaxReasonBytes),
+          now.wall);
+    }
+    Note(found != nullptr, "checkpoint failed",
+         {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});
+  }
+  changes_.events = true;
+}
+
+absl::StatusOr<std::shared_ptr<const v1::Assignment>> ControlPlane::AssignmentOf(
+    const v1::DaemonIdentity& daemon, uint64_t job, uint64_t generation) const {
+  const auto found = runs_.find(job);
+  if (found == runs_.end() || found->second.run.plan().generation() != generation ||
+      !found->second.run.Find(daemon).has_value()) {
+    return absl::NotFoundError(absl::StrCat("job ", job, ", generation ", generation, ": ",
+                                            ToString(KeyOf(daemon)), " has no part in it"));
+  }
+  return found->second.assignment;
 }
 
 void ControlPlane::Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report) {
@@ -592,6 +713,8 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment n
 
 void ControlPlane::KeepWeights(const JobRun& run) {
   const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
+  hold->set_first_step(run.first_step());
+  hold->set_first_updates(run.first_updates());
   WeightHolds::Hold kept{run.job(), KeptBytes(run.plan())};
   for (const auto& [server, bytes] : kept.bytes) board_.Assign({v1::SERVER, server}, hold);
   journal_.Assign(*hold);
@@ -613,6 +736,7 @@ void ControlPlane::AssignAll(Run* run, const std::shared_ptr<const v1::Assignmen
   }
   journal_.Assign(*assignment);
   changes_.assignments = true;
+  run->assignment = assignment;
   if (!assignment->spec().data().served()) return;
   run->served = assignment;
   changes_.served = true;

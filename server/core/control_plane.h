@@ -24,6 +24,7 @@
 #include "proto/saved_state.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/block_times.h"
+#include "server/core/checkpoint_policy.h"
 #include "server/core/job_forecast.h"
 #include "server/core/job_run.h"
 #include "server/core/job_table.h"
@@ -39,6 +40,12 @@
 #include "server/core/weight_holds.h"
 
 namespace sangam {
+
+// Where a job goes on; step 0: at its beginning.
+struct ResumePoint {
+  uint64_t step = 0;
+  uint64_t updates = 0;
+};
 
 // The whole coordinator without threads, locks, clocks and network: which daemons are there, which
 // job runs on them, what each daemon must hold, what has become of every job.
@@ -94,6 +101,7 @@ class ControlPlane {
     bool assignments = false;
     bool events = false;
     bool served = false;
+    bool checkpoints = false;  // TakeCheckpoint may have one
     std::vector<Notice> notices;
     // To be written before anyone is told what has changed.
     RecordChanges records;
@@ -108,6 +116,13 @@ class ControlPlane {
     v1::JobSpec spec;
     v1::ModelLayout layout;
     ClusterView view;
+  };
+
+  // A job's state that its servers hold and that is to be written down.
+  struct CheckpointToWrite {
+    uint64_t step = 0;
+    uint64_t updates = 0;
+    std::shared_ptr<const v1::Assignment> assignment;  // in phase RUN
   };
 
   explicit ControlPlane(Options options);
@@ -141,9 +156,21 @@ class ControlPlane {
   // when there is none.
   std::shared_ptr<const ToPlan> TakeToPlan();
   // The forecasts of what was taken: starts the job, or fails it when none is feasible. When its
-  // daemons are not the same any more, or it is not the next one: nothing.
+  // daemons are not the same any more, or it is not the next one: nothing. `resume`: of a job with
+  // resume_from; an error fails it.
   void OnPlanned(const std::shared_ptr<const ToPlan>& planned, const v1::PlanReport& report,
-                 Moment now);
+                 Moment now, const absl::StatusOr<ResumePoint>& resume = ResumePoint());
+
+  // The next checkpoint to write, of each job one at a time; OnCheckpoint must follow.
+  std::optional<CheckpointToWrite> TakeCheckpoint();
+  // What has become of it: all checkpoints of the job that are there now, or why it failed, which
+  // never ends the job.
+  void OnCheckpoint(const CheckpointToWrite& checkpoint,
+                    const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all, Moment now);
+  // The newest assignment of a job that prepares or runs, for one of its daemons.
+  // Errors: NotFound  no such job, or the daemon has no part in this generation
+  absl::StatusOr<std::shared_ptr<const v1::Assignment>> AssignmentOf(
+      const v1::DaemonIdentity& daemon, uint64_t job, uint64_t generation) const;
 
   // Users.
 
@@ -178,6 +205,10 @@ class ControlPlane {
     ServerBytes server_bytes;
     // The newest assignment when the coordinator serves the job's data, else nullptr.
     std::shared_ptr<const v1::Assignment> served;
+    // The newest assignment of its servers.
+    std::shared_ptr<const v1::Assignment> assignment = nullptr;
+    // In phase RUN, when the job asks for checkpoints.
+    std::unique_ptr<CheckpointPolicy> checkpoints = nullptr;
   };
 
   // Parts of Restore.
@@ -196,7 +227,8 @@ class ControlPlane {
   std::shared_ptr<const ToPlan> ToPlanOf(const StartJob& start) const;
   std::vector<ChosenDaemon> Choose(v1::DaemonRole role,
                                    const std::vector<std::string>& names) const;
-  void Start(const ToPlan& planned, const v1::PlanReport& report, Moment now);
+  void Start(const ToPlan& planned, const v1::PlanReport& report, const ResumePoint& resume,
+             Moment now);
   const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
   // Makes room for training state by letting go of old weights.
   void MakeRoom(uint64_t job, const ServerBytes& wanted);
@@ -212,6 +244,11 @@ class ControlPlane {
   void Apply(uint64_t job, const JobRun::Effects& effects, Moment now);
   void BeginTraining(uint64_t job, const JobLength& length, Moment now);
   void EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now);
+  // What servers are asked to copy follows the policy from now on.
+  void BeginCheckpoints(Run* run, uint64_t steps_total, Moment now);
+  // Tells the servers what the policy wants, when it is news.
+  void WantSnapshots(Run* run);
+  void OnSnapshot(Run* run, const PlanMember& member, const v1::SnapshotReport& report, Moment now);
   // Keeps what a worker of the run measured.
   void Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report);
   // The servers of the run keep the weights.

@@ -70,11 +70,18 @@ std::vector<std::string> JobProgress::NotReady() const {
   return names;
 }
 
-absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now) {
+absl::StatusOr<JobLength> JobProgress::Begin(absl::Duration now, uint64_t first_step) {
   ASSIGN_OR_RETURN(const DataFacts facts, AgreeOnFacts(Facts(), spec_, plan_.layout()));
   ASSIGN_OR_RETURN(length_, LengthOf(spec_, facts));
   ASSIGN_OR_RETURN(learning_rate_, LearningRate::Create(spec_.optimizer(), length_.steps_total));
-  MakeMerges({});
+  if (first_step >= length_.steps_total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resume_from: the checkpoint is of step ", first_step, ", the job has ",
+                     length_.steps_total, " steps; raise epochs or steps to train on"));
+  }
+  PastProgress past;
+  past.steps_done = first_step;
+  MakeMerges(past);
   began_ = now;
   return length_;
 }

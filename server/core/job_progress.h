@@ -54,8 +54,8 @@ class JobProgress {
   // Compares what the readers of the data found (the workers with the first or the last block; the
   // coordinator when it serves the data) and fixes the length of the job; steps may be reported
   // from now on. REQUIRES: NotReady() is empty. Errors: InvalidArgument  as AgreeOnFacts and
-  // LengthOf
-  absl::StatusOr<JobLength> Begin(absl::Duration now);
+  // LengthOf; or the job has no steps from `first_step` on
+  absl::StatusOr<JobLength> Begin(absl::Duration now, uint64_t first_step = 0);
   // Takes up a run that had begun: in place of OnReady and Begin.
   void GoOn(const JobLength& length, const PastProgress& past, absl::Duration now);
   bool begun() const { return losses_.has_value(); }

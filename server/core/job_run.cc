@@ -148,7 +148,7 @@ std::string JobRun::NameOf(PlanMember member) const {
 
 void JobRun::BeginWhenReady(absl::Duration now, Effects* effects) {
   if (!progress_.NotReady().empty()) return;
-  absl::StatusOr<JobLength> length = progress_.Begin(now);
+  absl::StatusOr<JobLength> length = progress_.Begin(now, prepare_->first_step());
   if (length.ok()) {
     steps_total_ = length->steps_total;
     effects->run = *length;

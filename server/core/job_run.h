@@ -81,6 +81,9 @@ class JobRun {
   Effects OnTime(absl::Duration now) const;
 
   uint64_t job() const { return prepare_->plan().job(); }
+  // Of both phases.
+  uint64_t first_step() const { return prepare_->first_step(); }
+  uint64_t first_updates() const { return prepare_->first_updates(); }
   const v1::JobSpec& spec() const { return prepare_->spec(); }
   const v1::Plan& plan() const { return prepare_->plan(); }
   bool running() const { return progress_.begun(); }

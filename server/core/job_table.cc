@@ -179,6 +179,18 @@ void JobTable::SetWeightsAvailable(uint64_t id, bool available) {
   At(id).job.set_weights_available(available);
 }
 
+void JobTable::SetCheckpoints(uint64_t id, const std::vector<v1::CheckpointSummary>& all,
+                              uint64_t news, absl::Time now) {
+  Record& record = At(id);
+  *record.job.mutable_checkpoint() = {all.begin(), all.end()};
+  if (HasEnded(record.job.state())) return;
+  for (const v1::CheckpointSummary& summary : all) {
+    if (summary.step() != news) continue;
+    AddEvent(&record, now,
+             [&summary](v1::JobEvent* event) { *event->mutable_checkpoint() = summary; });
+  }
+}
+
 void JobTable::SetServerMemory(uint64_t id, uint64_t bytes) {
   At(id).job.set_server_memory_bytes(bytes);
 }
@@ -391,7 +403,7 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
 }
 
 absl::Status JobTable::Restore(const SavedRecords& records, uint64_t last_id) {
-  last_id_ = last_id;
+  last_id_ = std::max(options_.last_id, last_id);
   // In the order of the kinds: the jobs come first.
   for (const RecordKind kind :
        {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress, RecordKind::kEvent}) {

@@ -34,6 +34,8 @@ class JobTable {
  public:
   struct Options {
     size_t max_queued = 256;
+    // No job gets a number up to this one.
+    uint64_t last_id = 0;
     // Ended jobs that are remembered, at least 1; those whose weights servers still hold come on
     // top.
     size_t max_ended = 256;
@@ -62,7 +64,7 @@ class JobTable {
     bool complete = false;
   };
 
-  explicit JobTable(Options options) : options_(options) {}
+  explicit JobTable(Options options) : options_(options), last_id_(options.last_id) {}
 
   // What has changed since the last call and is to be written down.
   void TakeRecords(RecordChanges* changes);
@@ -100,6 +102,10 @@ class JobTable {
   void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
   void SetWeightsAvailable(uint64_t id, bool available);
   // Bytes on all servers together.
+  // Those that are there now, ascending; `news` is a step of theirs and an event, unless the job
+  // has ended.
+  void SetCheckpoints(uint64_t id, const std::vector<v1::CheckpointSummary>& all, uint64_t news,
+                      absl::Time now);
   void SetServerMemory(uint64_t id, uint64_t bytes);
 
   // Forgets a job and its request_id.

@@ -98,6 +98,31 @@ absl::StatusOr<ParameterPage> ParameterPage::Create(Options options, const Optim
   return page;
 }
 
+absl::StatusOr<ParameterPage> ParameterPage::Restore(Options options, const Optimizer& optimizer,
+                                                     PageState state) {
+  RETURN_IF_ERROR(CheckOptions(options, state.weights));
+  if (options.ranges.empty()) options.ranges = {{0, options.element_count, 0, 0, 0}};
+  ParameterPage page(std::move(options), optimizer);
+  const uint64_t count = page.options_.element_count;
+  for (int i = 0; i < Optimizer::kMaxState; ++i) {
+    const uint64_t expected = i < optimizer.state_count() ? count : 0;
+    if (state.state[i].size() == expected) continue;
+    return absl::InvalidArgumentError(absl::StrCat(page.Name(), ": state ", i, ": found ",
+                                                   state.state[i].size(), " elements, expected ",
+                                                   expected));
+  }
+  ASSIGN_OR_RETURN(page.spare_, FloatBuffer::Allocate(count));
+  page.current_ = {state.step, std::move(state.weights)};
+  page.state_ = std::move(state.state);
+  page.updates_ = state.updates;
+  return page;
+}
+
+std::optional<PageState> ParameterPage::Snapshot() const {
+  if (step_state_ == State::kDirected) return std::nullopt;
+  return PageState{current_.step, updates_, current_.weights, state_};
+}
+
 uint64_t ParameterPage::MemoryBytes(uint64_t element_count, const Optimizer& optimizer) {
   return element_count * (2 + optimizer.state_count()) * sizeof(float);
 }
@@ -203,6 +228,16 @@ absl::StatusOr<FloatBuffer> ParameterPage::TakeTarget() {
   return FloatBuffer::Allocate(options_.element_count);
 }
 
+absl::Status ParameterPage::OwnState() {
+  for (int i = 0; i < optimizer_.state_count(); ++i) {
+    if (state_[i].unique()) continue;
+    ASSIGN_OR_RETURN(FloatBuffer own, FloatBuffer::Allocate(options_.element_count), "%s", Name());
+    std::copy_n(state_[i].data(), options_.element_count, own.data());
+    state_[i] = std::move(own);
+  }
+  return absl::OkStatus();
+}
+
 Optimizer::Elements ParameterPage::Elements() {
   Optimizer::Elements elements;
   elements.count = options_.element_count;
@@ -303,6 +338,7 @@ absl::StatusOr<ParameterPage::Effects> ParameterPage::GoOn() {
   if (step_state_ != State::kComplete || !rate_.has_value()) return Effects();
   if (options_.rules.votes && !squared_norm_.has_value()) return Effects();
   if (squared_norm_.has_value() && !std::isfinite(*squared_norm_)) return Skip();
+  RETURN_IF_ERROR(OwnState());
   if (options_.rules.trust_ratios) return Direct(Numbers());
   optimizer_.Update(Numbers(), Elements(), FastestKernels());
   return EndStep();

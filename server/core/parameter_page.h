@@ -42,6 +42,15 @@ struct PageVersion {
   FloatBuffer weights;
 };
 
+// Everything that a page is at one step. Nobody writes the buffers as long as somebody holds them.
+struct PageState {
+  uint64_t step = 0;
+  uint64_t updates = 0;  // that the optimizer has made
+  FloatBuffer weights;
+  std::array<FloatBuffer, Optimizer::kMaxState>
+      state;  // the first Optimizer::state_count() are set
+};
+
 // The names of a generation's workers, in the order of its plan.
 using WorkerNames = std::shared_ptr<const std::vector<std::string>>;
 
@@ -112,6 +121,11 @@ class ParameterPage {
   static absl::StatusOr<ParameterPage> Create(Options options, const Optimizer& optimizer,
                                               FloatBuffer initial);
 
+  // A page that goes on from `state`, whose buffers are held by nobody else.
+  // Errors: as Create; InvalidArgument also for state of another length or number
+  static absl::StatusOr<ParameterPage> Restore(Options options, const Optimizer& optimizer,
+                                               PageState state);
+
   // Bytes that such a page takes: two versions and the optimizer's state.
   static uint64_t MemoryBytes(uint64_t element_count, const Optimizer& optimizer);
 
@@ -152,6 +166,11 @@ class ParameterPage {
   // Lets go of everything but the newest weights; the page takes no gradients any more.
   void Reduce();
 
+  // The page as it is now, without a copy: as long as somebody holds what is returned, the next
+  // update writes to fresh memory (copy on write). None while the page is directed: its state has
+  // moved on, its weights have not.
+  std::optional<PageState> Snapshot() const;
+
   const Options& options() const { return options_; }
   uint64_t generation() const { return options_.generation; }
   const PageVersion& current() const { return current_; }
@@ -188,6 +207,9 @@ class ParameterPage {
   Effects Skip();
   void BeginNextStep(FloatBuffer weights);
   absl::StatusOr<FloatBuffer> TakeTarget();
+  // The optimizer's state becomes this page's alone.
+  // Errors: ResourceExhausted  the memory for the copy cannot be had
+  absl::Status OwnState();
   Optimizer::Elements Elements();
   StepNumbers Numbers() const;
   // Notes it, and makes it an effect.

@@ -2,6 +2,7 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <string>
 #include <utility>
@@ -67,6 +68,19 @@ grpc::Status GrpcClusterService::Report(grpc::ServerContext* /*context*/,
                                         const v1::ReportRequest* request,
                                         v1::ReportResponse* /*response*/) {
   return ToGrpcStatus(coordinator_.Report(*request));
+}
+
+grpc::Status GrpcClusterService::ReadCheckpoint(grpc::ServerContext* /*context*/,
+                                                const v1::ReadCheckpointRequest* request,
+                                                grpc::ServerWriter<v1::TensorFrame>* writer) {
+  return ToGrpcStatus(coordinator_.ReadCheckpoint(
+      *request, [writer](const v1::FrameHeader& header, absl::string_view payload) {
+        v1::TensorFrame frame;
+        *frame.mutable_header() = header;
+        frame.set_payload(payload.data(), payload.size());
+        if (writer->Write(frame)) return absl::OkStatus();
+        return absl::CancelledError("the server does not read any more");
+      }));
 }
 
 grpc::Status GrpcClusterService::Leave(grpc::ServerContext* /*context*/,

@@ -3,6 +3,7 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <string>
 
@@ -33,6 +34,9 @@ class GrpcClusterService final : public v1::ClusterService::Service {
                          v1::HeartbeatResponse* response) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
+  grpc::Status ReadCheckpoint(grpc::ServerContext* context,
+                              const v1::ReadCheckpointRequest* request,
+                              grpc::ServerWriter<v1::TensorFrame>* writer) override;
   grpc::Status Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
                      v1::LeaveResponse* response) override;
 

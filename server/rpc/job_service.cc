@@ -129,4 +129,31 @@ grpc::Status GrpcJobService::GetTrace(grpc::ServerContext* /*context*/,
   return grpc::Status::OK;
 }
 
+grpc::Status GrpcJobService::ListCheckpoints(grpc::ServerContext* /*context*/,
+                                             const v1::ListCheckpointsRequest* request,
+                                             v1::ListCheckpointsResponse* response) {
+  absl::StatusOr<v1::ListCheckpointsResponse> all = coordinator_.ListCheckpoints(*request);
+  if (!all.ok()) return ToGrpcStatus(all.status());
+  *response = *std::move(all);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::VerifyCheckpoint(grpc::ServerContext* /*context*/,
+                                              const v1::VerifyCheckpointRequest* request,
+                                              v1::Checkpoint* response) {
+  absl::StatusOr<v1::Checkpoint> found = coordinator_.VerifyCheckpoint(*request);
+  if (!found.ok()) return ToGrpcStatus(found.status());
+  *response = *std::move(found);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcJobService::GetCheckpoint(grpc::ServerContext* /*context*/,
+                                           const v1::GetCheckpointRequest* request,
+                                           v1::Checkpoint* response) {
+  absl::StatusOr<v1::Checkpoint> found = coordinator_.GetCheckpoint(*request);
+  if (!found.ok()) return ToGrpcStatus(found.status());
+  *response = *std::move(found);
+  return grpc::Status::OK;
+}
+
 }  // namespace sangam

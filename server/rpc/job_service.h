@@ -36,6 +36,14 @@ class GrpcJobService final : public v1::JobService::Service {
                        v1::PlanReport* response) override;
   grpc::Status GetTrace(grpc::ServerContext* context, const v1::GetTraceRequest* request,
                         v1::JobTrace* response) override;
+  grpc::Status ListCheckpoints(grpc::ServerContext* context,
+                               const v1::ListCheckpointsRequest* request,
+                               v1::ListCheckpointsResponse* response) override;
+  grpc::Status VerifyCheckpoint(grpc::ServerContext* context,
+                                const v1::VerifyCheckpointRequest* request,
+                                v1::Checkpoint* response) override;
+  grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
+                             v1::Checkpoint* response) override;
 
  private:
   Coordinator& coordinator_;

@@ -22,24 +22,31 @@
 namespace sangam {
 namespace {
 
-using RawService =
-    v1::ParameterService::WithRawMethod_PushPull<v1::ParameterService::WithRawMethod_ReadWeights<
-        v1::ParameterService::WithRawMethod_Vote<v1::ParameterService::Service>>>;
+using RawService = v1::ParameterService::WithRawMethod_PushPull<
+    v1::ParameterService::WithRawMethod_ReadWeights<v1::ParameterService::WithRawMethod_ReadState<
+        v1::ParameterService::WithRawMethod_Vote<v1::ParameterService::Service>>>>;
 
-// Accepts the ReadWeights calls of one queue, one after the other. Lives until the server is shut
-// down.
+// Accepts the ReadWeights or ReadState calls of one queue, one after the other. Lives until the
+// server is shut down.
 class ReadWeightsAcceptor final : public std::enable_shared_from_this<ReadWeightsAcceptor> {
  public:
-  ReadWeightsAcceptor(const ParameterCallContext* context, RawService* service,
-                      grpc::ServerCompletionQueue* queue)
-      : context_(*context), service_(service), queue_(queue) {}
+  ReadWeightsAcceptor(const ParameterCallContext* context, ReadWeightsCall::What what,
+                      RawService* service, grpc::ServerCompletionQueue* queue)
+      : context_(*context), what_(what), service_(service), queue_(queue) {}
 
   // Holds an activity for each call that it waits for; an accepted call takes it over.
   void AcceptNext() {
     context_.activities->Begin();
-    call_ = std::make_shared<ReadWeightsCall>(&context_);
-    service_->RequestReadWeights(call_->context(), call_->request(), call_->io(), queue_, queue_,
-                                 tag_.Arm(shared_from_this()));
+    call_ = std::make_shared<ReadWeightsCall>(&context_, what_);
+    const auto request = [this](auto method) {
+      (service_->*method)(call_->context(), call_->request(), call_->io(), queue_, queue_,
+                          tag_.Arm(shared_from_this()));
+    };
+    if (what_ == ReadWeightsCall::What::kState) {
+      request(&RawService::RequestReadState);
+    } else {
+      request(&RawService::RequestReadWeights);
+    }
   }
 
  private:
@@ -54,6 +61,7 @@ class ReadWeightsAcceptor final : public std::enable_shared_from_this<ReadWeight
   }
 
   const ParameterCallContext& context_;
+  const ReadWeightsCall::What what_;
   RawService* const service_;
   grpc::ServerCompletionQueue* const queue_;
   std::shared_ptr<ReadWeightsCall> call_;
@@ -107,7 +115,9 @@ class ParameterService::Impl {
     queues_.Start([&](grpc::ServerCompletionQueue* queue) {
       StreamAcceptor<ParameterStream>::Start(accept, queue);
       StreamAcceptor<VoteStream>::Start(accept_votes, queue);
-      std::make_shared<ReadWeightsAcceptor>(&context_, &service_, queue)->AcceptNext();
+      for (const auto what : {ReadWeightsCall::What::kWeights, ReadWeightsCall::What::kState}) {
+        std::make_shared<ReadWeightsAcceptor>(&context_, what, &service_, queue)->AcceptNext();
+      }
     });
   }
 

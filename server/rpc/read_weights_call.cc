@@ -22,28 +22,44 @@
 #include "server/runtime/parameter_shard.h"
 
 namespace sangam {
+namespace {
+
+template <typename Request>
+absl::Status Parse(const grpc::ByteBuffer& message, Request* request) {
+  ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
+  std::string contiguous(bytes.size(), '\0');
+  bytes.CopyTo(contiguous.data());
+  if (request->ParseFromString(contiguous)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("request: found ", bytes.size(),
+                                                 " bytes that do not parse, expected a ",
+                                                 request->GetDescriptor()->name()));
+}
+
+}  // namespace
 
 void ReadWeightsCall::Begin(const absl::Status& admitted) {
   absl::Status status = admitted;
-  if (status.ok()) status = FindWeights();
+  if (status.ok()) status = FindPages();
   if (!status.ok()) End(status);
   pump_.Open();
   pump_.Close(WritePump::Rest::kFlush);
 }
 
-absl::Status ReadWeightsCall::FindWeights() {
-  ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(request_));
-  std::string contiguous(bytes.size(), '\0');
-  bytes.CopyTo(contiguous.data());
-  v1::ReadWeightsRequest request;
-  if (!request.ParseFromString(contiguous)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("request: found ", bytes.size(),
-                     " bytes that do not parse, expected a ReadWeightsRequest"));
+absl::Status ReadWeightsCall::FindPages() {
+  if (what_ == What::kWeights) {
+    v1::ReadWeightsRequest request;
+    RETURN_IF_ERROR(Parse(request_, &request));
+    ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard,
+                     call_context_.find_shard(request.job()));
+    pages_ = shard->ReadWeights();
+    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard,
-                   call_context_.find_shard(request.job()));
-  pages_ = shard->ReadWeights();
+  v1::ReadStateRequest request;
+  RETURN_IF_ERROR(Parse(request_, &request));
+  ASSIGN_OR_RETURN(std::shared_ptr<ParameterShard> shard, call_context_.find_shard(request.job()));
+  ASSIGN_OR_RETURN(pages_, shard->ReadState(request.step()));
+  state_of_ = std::move(shard);
+  step_ = request.step();
   return absl::OkStatus();
 }
 
@@ -75,7 +91,12 @@ void ReadWeightsCall::PostLast() {
   io_.Finish(ToGrpcStatus(status), finish_tag_.Arm(shared_from_this()));
 }
 
-void ReadWeightsCall::OnFinish(bool /*ok*/) {
+void ReadWeightsCall::OnFinish(bool ok) {
+  {
+    MutexLock lock(&mutex_);
+    ok = ok && end_.ok();
+  }
+  if (ok && state_of_ != nullptr) state_of_->ReleaseState(step_);
   call_context_.registry->Remove(this);
   call_context_.activities->End();
 }

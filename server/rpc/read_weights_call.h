@@ -23,7 +23,8 @@
 
 namespace sangam {
 
-// One ReadWeights: the newest weights of every page, one page a message, as slices of the pages.
+// One ReadWeights or ReadState: the newest weights of every page, or the snapshot of a step, one
+// page a message, as slices of the pages. A snapshot is let go when the client has read it.
 // Shared: its pending operations hold it.
 class ReadWeightsCall final : public ServedCall,
                               public std::enable_shared_from_this<ReadWeightsCall>,
@@ -31,8 +32,11 @@ class ReadWeightsCall final : public ServedCall,
  public:
   using Io = grpc::ServerAsyncWriter<grpc::ByteBuffer>;
 
+  enum class What { kWeights, kState };
+
   // `context` must outlive the object.
-  explicit ReadWeightsCall(const ParameterCallContext* context) : call_context_(*context) {}
+  ReadWeightsCall(const ParameterCallContext* context, What what)
+      : call_context_(*context), what_(what) {}
 
   // For the request of a call only.
   grpc::ServerContext* context() { return &context_; }
@@ -48,7 +52,7 @@ class ReadWeightsCall final : public ServedCall,
   void Check(absl::Duration now) override;
 
  private:
-  absl::Status FindWeights();
+  absl::Status FindPages();
   void OnWritten(bool ok);
   void OnFinish(bool ok);
 
@@ -57,12 +61,17 @@ class ReadWeightsCall final : public ServedCall,
   void PostLast() override;
 
   const ParameterCallContext& call_context_;
+  const What what_;
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;
   Io io_{&context_};
   OperationTag<ReadWeightsCall> write_tag_{&ReadWeightsCall::OnWritten};
   OperationTag<ReadWeightsCall> finish_tag_{&ReadWeightsCall::OnFinish};
   WritePump pump_{this};
+
+  // Of a snapshot that is being read, and its step. Set by Begin.
+  std::shared_ptr<ParameterShard> state_of_;
+  uint64_t step_ = 0;
 
   // Used by the pump: one call at a time.
   std::vector<PageWeights> pages_;

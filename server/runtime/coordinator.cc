@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,19 +25,25 @@
 #include "common/model/job_check.h"
 #include "common/model/model_layout.h"
 #include "common/plan/forecast.h"
+#include "common/plan/page_map.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
 #include "server/core/job_forecast.h"
 #include "server/core/job_state.h"
 #include "server/core/job_table.h"
 #include "server/core/log_store.h"
+#include "server/core/resume_check.h"
 #include "server/core/saved_records.h"
+#include "server/runtime/checkpoint_input.h"
+#include "server/runtime/checkpoint_store.h"
 #include "server/runtime/job_store.h"
+#include "server/runtime/parameter_shard.h"
 #include "server/runtime/record_writer.h"
 
 namespace sangam {
@@ -56,6 +63,7 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   control.link_bytes_per_second = options.link_bytes_per_second;
   control.keep_records = options.keep_records;
   control.own_server = options.own_server;
+  control.jobs.last_id = options.last_job;
   return control;
 }
 
@@ -123,6 +131,7 @@ auto Coordinator::Do(Change change) {
   auto result = locked();
   LogNotices(notices);
   TellServing();
+  WakeCheckpoints();
   const absl::Status written = AwaitWritten(ticket);
   if constexpr (std::is_constructible_v<decltype(result), absl::Status>) {
     if (!written.ok()) return decltype(result)(written);
@@ -155,8 +164,10 @@ void Coordinator::StartJobs() {
     }
     const v1::PlanReport report =
         MakeForecasts(job->spec, job->layout, job->view.facts, job->view.measured);
-    Do([&job, &report](ControlPlane* control, Moment now) {
-      control->OnPlanned(job, report, now);
+    absl::StatusOr<ResumePoint> resume = ResumePoint();
+    if (!job->spec.resume_from().empty()) resume = FindResumePoint(job->spec.resume_from());
+    Do([&](ControlPlane* control, Moment now) {
+      control->OnPlanned(job, report, now, resume);
       return 0;
     });
     MutexLock lock(&mutex_);
@@ -207,7 +218,124 @@ std::vector<ControlPlane::Notice> Coordinator::Publish() {
   if (changes.assignments) assignments_changed_.SignalAll();
   if (changes.events) events_changed_.SignalAll();
   if (changes.served) serving_changed_ = true;
+  if (changes.checkpoints) checkpoints_ready_ = true;
   return std::move(changes.notices);
+}
+
+void Coordinator::SetCheckpoints(const CheckpointStore* store, std::function<void()> wake) {
+  checkpoints_ = store;
+  wake_checkpoints_ = std::move(wake);
+}
+
+void Coordinator::WakeCheckpoints() {
+  {
+    MutexLock lock(&mutex_);
+    if (!checkpoints_ready_) return;
+    checkpoints_ready_ = false;
+  }
+  if (wake_checkpoints_ != nullptr) wake_checkpoints_();
+}
+
+std::optional<ControlPlane::CheckpointToWrite> Coordinator::TakeCheckpoint() {
+  return Do([](ControlPlane* control, Moment /*now*/) { return control->TakeCheckpoint(); });
+}
+
+void Coordinator::OnCheckpoint(const ControlPlane::CheckpointToWrite& checkpoint,
+                               const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all) {
+  Do([&](ControlPlane* control, Moment now) {
+    control->OnCheckpoint(checkpoint, all, now);
+    return 0;
+  });
+}
+
+absl::Status Coordinator::ReadCheckpoint(const v1::ReadCheckpointRequest& request,
+                                         const TakeStatePage& page) const {
+  std::shared_ptr<const v1::Assignment> assignment;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(assignment,
+                     control_.AssignmentOf(request.daemon(), request.job(), request.generation()));
+  }
+  if (checkpoints_ == nullptr || assignment->first_step() == 0) {
+    return absl::NotFoundError(
+        absl::StrCat("job ", request.job(), " does not go on from a checkpoint"));
+  }
+  ASSIGN_OR_RETURN(const CheckpointStore::Found found,
+                   checkpoints_->Find(assignment->spec().resume_from()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointInput> input,
+                   CheckpointInput::Open(found.folder));
+  ASSIGN_OR_RETURN(const PageMap map, PageMap::Create(assignment->plan()));
+  const v1::Plan& plan = assignment->plan();
+  for (uint32_t segment = 0; segment < map.num_segments(); ++segment) {
+    for (const PageRange& range : map.pages(segment)) {
+      if (plan.server(static_cast<int>(range.server)).name() != request.daemon().name()) continue;
+      ASSIGN_OR_RETURN(const std::string payload,
+                       input->Read(segment, range.first_element, range.element_count), "%s",
+                       found.folder);
+      v1::FrameHeader header;
+      header.set_job(request.job());
+      header.set_generation(request.generation());
+      header.set_step(assignment->first_step());
+      header.set_segment(segment);
+      header.set_first_element(range.first_element);
+      header.set_element_count(range.element_count);
+      header.set_encoding(v1::ENCODING_FP32);
+      header.set_kind(v1::FRAME_KIND_STATE);
+      RETURN_IF_ERROR(page(header, payload));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckStateDir(absl::string_view what) const {
+  if (checkpoints_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(what,
+                   ": this coordinator has no place for checkpoints; start it with "
+                   "--state_dir=DIR"));
+}
+
+absl::Status Coordinator::PrepareCheckpoints(JobTable::Submission* submission) const {
+  v1::JobSpec* const spec = &submission->spec;
+  if (spec->has_checkpoint()) RETURN_IF_ERROR(CheckStateDir("checkpoint"));
+  if (spec->resume_from().empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckStateDir("resume_from"));
+  ASSIGN_OR_RETURN(const CheckpointStore::Found found,
+                   checkpoints_->FindToResume(spec->resume_from()), "resume_from");
+  for (const std::string& skipped : found.skipped) {
+    LogWarning("damaged checkpoint passed over", "job=%d why=%s", found.manifest.job,
+               LogValue(skipped));
+  }
+  RETURN_IF_ERROR(ToStatus(CheckResume(*spec, found.manifest.spec)));
+  spec->set_resume_from(absl::StrCat(found.manifest.job, "/", found.manifest.step));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ResumePoint> Coordinator::FindResumePoint(const std::string& resume_from) const {
+  RETURN_IF_ERROR(CheckStateDir("resume_from"));
+  ASSIGN_OR_RETURN(const CheckpointStore::Found found, checkpoints_->Find(resume_from));
+  return ResumePoint{found.manifest.step, found.manifest.updates};
+}
+
+absl::StatusOr<v1::ListCheckpointsResponse> Coordinator::ListCheckpoints(
+    const v1::ListCheckpointsRequest& request) const {
+  RETURN_IF_ERROR(CheckStateDir("checkpoints"));
+  ASSIGN_OR_RETURN(std::vector<v1::Checkpoint> all, checkpoints_->List(request.job()));
+  v1::ListCheckpointsResponse response;
+  for (v1::Checkpoint& checkpoint : all) *response.add_checkpoint() = std::move(checkpoint);
+  return response;
+}
+
+absl::StatusOr<v1::Checkpoint> Coordinator::VerifyCheckpoint(
+    const v1::VerifyCheckpointRequest& request) const {
+  RETURN_IF_ERROR(CheckStateDir("checkpoints"));
+  return checkpoints_->Verify(request.checkpoint());
+}
+
+absl::StatusOr<v1::Checkpoint> Coordinator::GetCheckpoint(
+    const v1::GetCheckpointRequest& request) const {
+  RETURN_IF_ERROR(CheckStateDir("checkpoints"));
+  return checkpoints_->Get(request.checkpoint());
 }
 
 void Coordinator::SetServing(Serving serving) {
@@ -281,6 +409,7 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
+  RETURN_IF_ERROR(PrepareCheckpoints(&submission));
   // The answer to a repetition does not depend on what has become of the cluster meanwhile.
   if (request.validate_only() || !IsKnown(submission.request_id)) {
     RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
@@ -352,8 +481,12 @@ absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request)
 }
 
 absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
-  return Do(
-      [&request](ControlPlane* control, Moment now) { return control->Delete(request, now); });
+  ASSIGN_OR_RETURN(const v1::Job job, Get(request.job()));
+  v1::DeleteJobRequest by_id;
+  by_id.set_job(absl::StrCat(job.id()));
+  RETURN_IF_ERROR(
+      Do([&by_id](ControlPlane* control, Moment now) { return control->Delete(by_id, now); }));
+  return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job.id());
 }
 
 v1::Cluster Coordinator::DescribeCluster() const {

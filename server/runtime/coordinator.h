@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@
 #include "server/core/control_plane.h"
 #include "server/core/job_forecast.h"
 #include "server/core/job_table.h"
+#include "server/runtime/checkpoint_store.h"
 #include "server/runtime/job_store.h"
+#include "server/runtime/parameter_shard.h"
 #include "server/runtime/record_writer.h"
 
 namespace sangam {
@@ -49,6 +52,8 @@ class Coordinator {
     absl::Duration longest_sleep = absl::Milliseconds(200);
     // The server in this process, whose pages end with it; none when the name is empty.
     v1::DaemonIdentity own_server;
+    // No job gets a number up to this one.
+    uint64_t last_job = 0;
     // Whether Restore will be called.
     bool keep_records = false;
   };
@@ -90,6 +95,19 @@ class Coordinator {
   void OnServedData(uint64_t job, uint64_t generation,
                     const absl::StatusOr<v1::ReadyReport>& facts);
 
+  // Where checkpoints are; none without. `wake`: called on any thread, without the lock, when
+  // TakeCheckpoint may have one. To be called before the first job; `store` must outlive the
+  // object.
+  void SetCheckpoints(const CheckpointStore* store, std::function<void()> wake);
+  // As ControlPlane's.
+  std::optional<ControlPlane::CheckpointToWrite> TakeCheckpoint();
+  void OnCheckpoint(const ControlPlane::CheckpointToWrite& checkpoint,
+                    const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all);
+  // For a server that begins a job from a checkpoint: calls `page` with its pages.
+  // Errors: as ClusterService.ReadCheckpoint and `page`
+  absl::Status ReadCheckpoint(const v1::ReadCheckpointRequest& request,
+                              const TakeStatePage& page) const;
+
   // For daemons. `request.address` is complete, "host:port".
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   // Waits for news at most as long as the request says, and never longer than a third of the lease.
@@ -107,6 +125,10 @@ class Coordinator {
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
   absl::Status Delete(const v1::DeleteJobRequest& request);
   v1::Cluster DescribeCluster() const;
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
+      const v1::ListCheckpointsRequest& request) const;
+  absl::StatusOr<v1::Checkpoint> VerifyCheckpoint(const v1::VerifyCheckpointRequest& request) const;
+  absl::StatusOr<v1::Checkpoint> GetCheckpoint(const v1::GetCheckpointRequest& request) const;
 
   // Events above revision `after`, at most `max_events`; waits for one at most `max_wait`, then
   // comes back without.
@@ -137,6 +159,13 @@ class Coordinator {
   template <typename Change>
   auto Do(Change change);
   bool IsKnown(const std::string& request_id) const;
+  // That there is a place for checkpoints.
+  absl::Status CheckStateDir(absl::string_view what) const;
+  // Checks what the job asks of checkpoints; its resume_from becomes "<job>/<step>".
+  absl::Status PrepareCheckpoints(JobTable::Submission* submission) const;
+  // Where a job with this resume_from goes on.
+  absl::StatusOr<ResumePoint> FindResumePoint(const std::string& resume_from) const;
+  void WakeCheckpoints();
   // Whether the job can run on the daemons that are there; every reason why not.
   absl::Status CheckAdmission(const JobTable::Submission& submission, bool await_daemons) const;
   // What the planner must know; it works without the lock.
@@ -156,10 +185,13 @@ class Coordinator {
   const Clock& clock_;
   mutable Mutex mutex_;
   std::unique_ptr<RecordWriter> writer_;  // set before the first call; nullptr: nothing is written
+  const CheckpointStore* checkpoints_ = nullptr;  // set before the first job
+  std::function<void()> wake_checkpoints_;        // likewise
   mutable CondVar assignments_changed_;
   mutable CondVar events_changed_;
   ControlPlane control_ ABSL_GUARDED_BY(mutex_);
   Serving serving_ ABSL_GUARDED_BY(mutex_);
+  bool checkpoints_ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_changed_ ABSL_GUARDED_BY(mutex_) = false;
   bool telling_serving_ ABSL_GUARDED_BY(mutex_) = false;

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
@@ -27,8 +30,10 @@
 #include "proto/parameter_service.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
+#include "server/core/optimizer.h"
 #include "server/core/parameter_page.h"
 #include "server/core/shard_layout.h"
+#include "server/core/snapshot_shelf.h"
 #include "server/core/step_rules.h"
 #include "server/runtime/parameter_shard.h"
 #include "server/runtime/shared_page.h"
@@ -59,13 +64,39 @@ WorkerNames NamesOfWorkers(const v1::Plan& plan) {
   return std::make_shared<const std::vector<std::string>>(std::move(names));
 }
 
+static_assert(kMaxStateArrays == Optimizer::kMaxState);
+
+// A page of a snapshot: its weights, then each array of the optimizer's state.
+PageWeights StateFrame(uint64_t job, const PageLayout& layout, PageState state) {
+  PageWeights frame;
+  frame.header.set_job(job);
+  frame.header.set_step(state.step);
+  frame.header.set_segment(layout.segment);
+  frame.header.set_first_element(layout.first_element);
+  frame.header.set_element_count(layout.element_count);
+  frame.header.set_encoding(v1::ENCODING_FP32);
+  frame.header.set_kind(v1::FRAME_KIND_STATE);
+  std::vector<ByteSpan> pieces;
+  const auto add = [&pieces](const FloatBuffer& buffer) {
+    if (buffer.size() == 0) return;
+    pieces.push_back(
+        {reinterpret_cast<const uint8_t*>(buffer.data()), buffer.size() * sizeof(float)});
+  };
+  const auto owner = std::make_shared<const PageState>(std::move(state));
+  add(owner->weights);
+  for (const FloatBuffer& array : owner->state) add(array);
+  frame.elements = SlicePayload(std::move(pieces), owner);
+  return frame;
+}
+
 }  // namespace
 
 JobShard::JobShard(uint64_t job, ShardLayout layout, Environment environment)
     : job_(job),
       layout_(std::move(layout)),
       environment_(std::move(environment)),
-      memory_bytes_(layout_.memory_bytes) {}
+      memory_bytes_(layout_.memory_bytes),
+      snapshots_(layout_.pages.size()) {}
 
 absl::StatusOr<std::shared_ptr<JobShard>> JobShard::Create(const v1::Assignment& assignment,
                                                            ShardLayout layout,
@@ -92,11 +123,9 @@ absl::Status JobShard::AllocatePages(const v1::Assignment& assignment) {
   for (uint32_t s = 0; s < layout_.map.num_segments(); ++s) {
     pages_[s].resize(layout_.map.pages(s).size());
   }
-  for (const PageLayout& layout : layout_.pages) {
-    ASSIGN_OR_RETURN(FloatBuffer initial, FloatBuffer::Allocate(layout.element_count));
-    FillInitialWeights(plan.layout().segment(static_cast<int>(layout.segment)),
-                       assignment.spec().seed(), layout.first_element, layout.element_count,
-                       initial.data());
+  ASSIGN_OR_RETURN(std::vector<PageState> states, FirstStates(assignment));
+  for (size_t p = 0; p < layout_.pages.size(); ++p) {
+    const PageLayout& layout = layout_.pages[p];
     const uint64_t index = layout.first_element / layout_.map.page_elements();
     ParameterPage::Options options;
     options.segment = layout.segment;
@@ -110,13 +139,124 @@ absl::Status JobShard::AllocatePages(const v1::Assignment& assignment) {
     options.blocks = BlockNames(plan.layout(), layout.segment);
     options.workers = workers;
     options.ranges = layout.ranges;
-    ASSIGN_OR_RETURN(
-        ParameterPage page,
-        ParameterPage::Create(std::move(options), layout_.optimizer, std::move(initial)));
+    const bool resumes = assignment.first_step() > 0;
+    ASSIGN_OR_RETURN(ParameterPage page,
+                     resumes ? ParameterPage::Restore(std::move(options), layout_.optimizer,
+                                                      std::move(states[p]))
+                             : ParameterPage::Create(std::move(options), layout_.optimizer,
+                                                     std::move(states[p].weights)));
     pages_[layout.segment][index] = std::make_unique<SharedPage>(job_, std::move(page));
     held_.push_back(pages_[layout.segment][index].get());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<PageState>> JobShard::FirstStates(
+    const v1::Assignment& assignment) const {
+  if (assignment.first_step() > 0) return RestoredStates(assignment);
+  std::vector<PageState> states(layout_.pages.size());
+  for (size_t p = 0; p < states.size(); ++p) {
+    const PageLayout& layout = layout_.pages[p];
+    ASSIGN_OR_RETURN(states[p].weights, FloatBuffer::Allocate(layout.element_count));
+    FillInitialWeights(assignment.plan().layout().segment(static_cast<int>(layout.segment)),
+                       assignment.spec().seed(), layout.first_element, layout.element_count,
+                       states[p].weights.data());
+  }
+  return states;
+}
+
+absl::StatusOr<std::vector<PageState>> JobShard::RestoredStates(
+    const v1::Assignment& assignment) const {
+  if (environment_.read_checkpoint == nullptr) {
+    return absl::FailedPreconditionError("this server cannot read checkpoints");
+  }
+  const int arrays = layout_.optimizer.state_count();
+  std::vector<PageState> states(layout_.pages.size());
+  std::map<std::pair<uint32_t, uint64_t>, size_t> missing;  // pages by segment and first element
+  for (size_t p = 0; p < states.size(); ++p) {
+    const PageLayout& layout = layout_.pages[p];
+    states[p].step = assignment.first_step();
+    states[p].updates = assignment.first_updates();
+    ASSIGN_OR_RETURN(states[p].weights, FloatBuffer::Allocate(layout.element_count));
+    for (int i = 0; i < arrays; ++i) {
+      ASSIGN_OR_RETURN(states[p].state[i], FloatBuffer::Allocate(layout.element_count));
+    }
+    missing[{layout.segment, layout.first_element}] = p;
+  }
+  if (states.empty()) return states;
+  RETURN_IF_ERROR(environment_.read_checkpoint(
+      assignment, [&](const v1::FrameHeader& header, absl::string_view payload) -> absl::Status {
+        const auto found = missing.find({header.segment(), header.first_element()});
+        if (found == missing.end()) {
+          return absl::InvalidArgumentError(absl::StrCat(
+              "checkpoint: found segment ", header.segment(), " from ", header.first_element(),
+              ", which is no page of this server or came "
+              "before"));
+        }
+        PageState& state = states[found->second];
+        const size_t bytes = state.weights.size() * sizeof(float);
+        if (header.step() != state.step || header.kind() != v1::FRAME_KIND_STATE ||
+            payload.size() != bytes * (1 + arrays)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("checkpoint: found ", payload.size(), " bytes of step ", header.step(),
+                           ", expected ", bytes * (1 + arrays), " of step ", state.step));
+        }
+        std::memcpy(state.weights.data(), payload.data(), bytes);
+        for (int i = 0; i < arrays; ++i) {
+          std::memcpy(state.state[i].data(), payload.data() + (1 + i) * bytes, bytes);
+        }
+        missing.erase(found);
+        return absl::OkStatus();
+      }));
+  if (!missing.empty()) {
+    return absl::DataLossError(absl::StrCat("checkpoint: ", missing.size(), " of ", states.size(),
+                                            " pages have not come"));
+  }
+  return states;
+}
+
+void JobShard::WantSnapshots(uint64_t generation, const std::vector<uint64_t>& steps) {
+  std::vector<uint64_t> open;
+  {
+    MutexLock lock(&mutex_);
+    open = snapshots_.Want(steps);
+  }
+  for (size_t p = 0; p < held_.size(); ++p) {
+    // The page outlives no shard; the shard must not outlive itself by its page.
+    held_[p]->WantSnapshots(open, [this, generation, p](PageState state) {
+      OnSnapshot(generation, p, std::move(state));
+    });
+  }
+}
+
+void JobShard::OnSnapshot(uint64_t generation, size_t page, PageState state) {
+  v1::JobReport report;
+  report.mutable_snapshot()->set_step(state.step);
+  report.mutable_snapshot()->set_updates(state.updates);
+  {
+    MutexLock lock(&mutex_);
+    if (!snapshots_.Add(page, std::move(state))) return;
+  }
+  Report(generation, std::move(report));
+}
+
+absl::StatusOr<std::vector<PageWeights>> JobShard::ReadState(uint64_t step) {
+  std::vector<PageState> states;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(states, snapshots_.Get(step), "job %d", job_);
+  }
+  std::vector<PageWeights> frames;
+  frames.reserve(states.size());
+  for (size_t p = 0; p < states.size(); ++p) {
+    frames.push_back(StateFrame(job_, layout_.pages[p], std::move(states[p])));
+  }
+  return frames;
+}
+
+void JobShard::ReleaseState(uint64_t step) {
+  MutexLock lock(&mutex_);
+  snapshots_.Remove(step);
 }
 
 JobShard::Peers JobShard::PeersOf(const v1::Plan& plan) {
@@ -355,6 +495,7 @@ absl::Status JobShard::BeginGeneration(const v1::Assignment& assignment,
 
 void JobShard::Reduce() {
   if (votes_ != nullptr) votes_->End();
+  WantSnapshots(0, {});
   ForEachPage([](SharedPage& page) { page.Reduce(); });
   uint64_t elements = 0;
   for (const PageLayout& page : layout_.pages) elements += page.element_count;
@@ -366,6 +507,7 @@ void JobShard::Drop() {
   if (votes_ != nullptr) votes_->End();
   // Streams and shard hold one another; the shard lets go first.
   ForEachPage([](SharedPage& page) { page.UnsubscribeAll(); });
+  WantSnapshots(0, {});
 }
 
 ParameterPage::Ignored JobShard::ignored() const {

@@ -18,6 +18,7 @@
 #include "proto/tensor.pb.h"
 #include "server/core/parameter_page.h"
 #include "server/core/shard_layout.h"
+#include "server/core/snapshot_shelf.h"
 #include "server/runtime/parameter_shard.h"
 #include "server/runtime/shared_page.h"
 #include "server/runtime/update_pool.h"
@@ -40,11 +41,14 @@ class JobShard final : public ParameterShard,
     VoteLinkFactory open_link;
     // A report of this server, for the coordinator, without the daemon's identity; on any thread.
     std::function<void(v1::ReportRequest)> report;
+    // May be empty where no job goes on from a checkpoint.
+    CheckpointReader read_checkpoint;
   };
 
   // Takes the memory that `layout` (of the same assignment) asks for and fills in the initial
-  // weights.
+  // weights, or those of the checkpoint that the job goes on from.
   // Errors: ResourceExhausted  the memory cannot be had
+  //         others             as CheckpointReader
   static absl::StatusOr<std::shared_ptr<JobShard>> Create(const v1::Assignment& assignment,
                                                           ShardLayout layout,
                                                           Environment environment);
@@ -55,6 +59,8 @@ class JobShard final : public ParameterShard,
   void Unsubscribe(const WeightsSink* sink) override;
   absl::Status AddGradient(const v1::FrameHeader& header, const SlicePayload& elements) override;
   std::vector<PageWeights> ReadWeights() override;
+  absl::StatusOr<std::vector<PageWeights>> ReadState(uint64_t step) override;
+  void ReleaseState(uint64_t step) override;
 
   // Goes over to the plan of a later generation. Weights stay, parked gradients and subscribers go.
   // Errors: Unimplemented  the plan moves pages to or from this server, or is of another schema
@@ -64,6 +70,10 @@ class JobShard final : public ParameterShard,
   // Errors: InvalidArgument  the job's schedule of learning rates is not valid
   //         others           as ParameterPage::Begin
   absl::Status Run(const v1::Assignment& assignment);
+
+  // Each page copies its state at these steps, those that it has not got to; SnapshotReport when
+  // all have. In place of the steps of the last call.
+  void WantSnapshots(uint64_t generation, const std::vector<uint64_t>& steps);
 
   // Where other servers' votes on this job are counted; null where they are not.
   std::shared_ptr<VoteCounter> counter() const;
@@ -100,6 +110,11 @@ class JobShard final : public ParameterShard,
   JobShard(uint64_t job, ShardLayout layout, Environment environment);
   static Peers PeersOf(const v1::Plan& plan);
   absl::Status AllocatePages(const v1::Assignment& assignment);
+  // By layout_.pages: the state at the step that the job begins with.
+  // Errors: as Create
+  absl::StatusOr<std::vector<PageState>> FirstStates(const v1::Assignment& assignment) const;
+  absl::StatusOr<std::vector<PageState>> RestoredStates(const v1::Assignment& assignment) const;
+  void OnSnapshot(uint64_t generation, size_t page, PageState state);
   absl::Status CheckJob(const v1::FrameHeader& header) const;
   absl::StatusOr<SharedPage*> FindPage(const v1::FrameHeader& header) const;
   void Report(uint64_t generation, v1::JobReport report) const;
@@ -125,6 +140,7 @@ class JobShard final : public ParameterShard,
 
   Mutex mutex_;
   Peers peers_ ABSL_GUARDED_BY(mutex_);
+  SnapshotShelf snapshots_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sangam

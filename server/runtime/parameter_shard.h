@@ -2,11 +2,13 @@
 #define SANGAM_SERVER_RUNTIME_PARAMETER_SHARD_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/tensor/slices.h"
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
@@ -16,9 +18,21 @@ namespace sangam {
 // The weights of one page at one step, as they go out: slices of the page's own memory, which stays
 // alive and unchanged as long as somebody holds `elements`.
 struct PageWeights {
-  v1::FrameHeader header;  // complete: kind WEIGHTS, encoding FP32
+  v1::FrameHeader header;  // complete: kind WEIGHTS or STATE, encoding FP32
   SlicePayload elements;
 };
+
+// Of the optimizer, for each page.
+inline constexpr uint64_t kMaxStateArrays = 3;
+
+// Takes header and payload of one frame of kind STATE.
+using TakeStatePage = std::function<absl::Status(const v1::FrameHeader&, absl::string_view)>;
+
+// Reads what the pages of this server are to begin with, of a job that goes on from a checkpoint:
+// every page once, in any order.
+// Errors: as ClusterService.ReadCheckpoint and `page`
+using CheckpointReader =
+    std::function<absl::Status(const v1::Assignment&, const TakeStatePage& page)>;
 
 // Where the weights that a worker subscribed to go: one stream. Send never blocks, may be called on
 // any thread, and is called with no lock of the shard held.
@@ -56,6 +70,12 @@ class ParameterShard {
 
   // The newest weights of every page, for readers. Copies nothing.
   virtual std::vector<PageWeights> ReadWeights() = 0;
+
+  // Weights and optimizer state of every page at `step`, frames of kind STATE. Copies nothing.
+  // Errors: NotFound  there is no complete snapshot of this step
+  virtual absl::StatusOr<std::vector<PageWeights>> ReadState(uint64_t step) = 0;
+  // They have been read: the snapshot is let go.
+  virtual void ReleaseState(uint64_t step) = 0;
 };
 
 }  // namespace sangam

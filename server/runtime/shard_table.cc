@@ -106,6 +106,7 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
   if (entry.has_value() && generation < entry->generation) return std::nullopt;
   if (entry.has_value() && generation == entry->generation) {
     if (const absl::Status status = Run(assignment, *entry); !status.ok()) return Failed(status);
+    WantSnapshots(assignment);
     return std::nullopt;
   }
   absl::StatusOr<std::shared_ptr<JobShard>> shard = Prepare(assignment, entry.value_or(Entry()));
@@ -120,6 +121,7 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
   if (const absl::Status status = Run(assignment, {generation, *shard}); !status.ok()) {
     return Failed(status);
   }
+  WantSnapshots(assignment);
   LogInfo("job prepared", "job=%d generation=%d memory_bytes=%d", job, generation,
           (*shard)->memory_bytes());
   v1::JobReport report;
@@ -134,6 +136,13 @@ absl::Status ShardTable::Run(const v1::Assignment& assignment, Entry entry) {
   entry.running = true;
   Store(assignment.plan().job(), entry);
   return entry.shard->Run(assignment);
+}
+
+void ShardTable::WantSnapshots(const v1::Assignment& assignment) {
+  const std::optional<Entry> entry = Lookup(assignment.plan().job());
+  if (!entry.has_value() || entry->shard == nullptr || entry->held) return;
+  entry->shard->WantSnapshots(assignment.plan().generation(), {assignment.snapshot_step().begin(),
+                                                               assignment.snapshot_step().end()});
 }
 
 absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignment& assignment,
@@ -161,7 +170,7 @@ absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignme
                      in_use, " are in use, the limit is ", options_.memory_limit));
   }
   return JobShard::Create(assignment, std::move(layout),
-                          {&pool_, options_.open_link, options_.report});
+                          {&pool_, options_.open_link, options_.report, options_.read_checkpoint});
 }
 
 absl::StatusOr<std::shared_ptr<ParameterShard>> ShardTable::Find(uint64_t job) const {

@@ -30,6 +30,8 @@ struct ShardTableOptions {
   int update_threads = 2;
   // To the server that counts a job's votes. May be empty where no job has several servers.
   VoteLinkFactory open_link;
+  // May be empty where no job goes on from a checkpoint.
+  CheckpointReader read_checkpoint;
   // What happens besides Reconcile: a report without the daemon's identity; on any thread. May be
   // empty.
   std::function<void(v1::ReportRequest)> report;
@@ -78,6 +80,8 @@ class ShardTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
   // Errors: as JobShard::Run
   absl::Status Run(const v1::Assignment& assignment, Entry entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
+  void WantSnapshots(const v1::Assignment& assignment)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
   void Hold(const v1::Assignment& assignment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
   std::optional<Entry> Lookup(uint64_t job) const;

@@ -23,12 +23,15 @@ namespace sangam {
 template <typename Change>
 absl::StatusOr<SharedPage::Vote> SharedPage::Do(const Change& change) {
   Vote vote;
+  std::pair<std::optional<PageState>, TakeSnapshot> snapshot;
   {
     MutexLock lock(&mutex_);
     ASSIGN_OR_RETURN(ParameterPage::Effects effects, change(page_));
     if (!effects.publish.has_value()) return std::move(effects.vote);
     vote = std::move(effects.vote);
+    snapshot = DueSnapshot();
   }
+  if (snapshot.first.has_value()) snapshot.second(*std::move(snapshot.first));
   Deliver();
   return vote;
 }
@@ -74,6 +77,26 @@ void SharedPage::UnsubscribeAll() {
   std::vector<Subscription> removed;
   MutexLock lock(&mutex_);
   removed.swap(subscriptions_);
+}
+
+void SharedPage::WantSnapshots(std::vector<uint64_t> steps, TakeSnapshot take) {
+  std::pair<std::optional<PageState>, TakeSnapshot> snapshot;
+  {
+    MutexLock lock(&mutex_);
+    snapshot_steps_ = std::move(steps);
+    take_snapshot_ = std::move(take);
+    snapshot = DueSnapshot();
+  }
+  if (snapshot.first.has_value()) snapshot.second(*std::move(snapshot.first));
+}
+
+std::pair<std::optional<PageState>, SharedPage::TakeSnapshot> SharedPage::DueSnapshot() {
+  const auto due = std::find(snapshot_steps_.begin(), snapshot_steps_.end(), page_.current().step);
+  if (due == snapshot_steps_.end()) return {};
+  std::optional<PageState> state = page_.Snapshot();
+  if (!state.has_value()) return {};
+  snapshot_steps_.erase(due);
+  return {std::move(state), take_snapshot_};
 }
 
 PageWeights SharedPage::Read() const {

@@ -2,6 +2,7 @@
 #define SANGAM_SERVER_RUNTIME_SHARED_PAGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -47,6 +48,12 @@ class SharedPage {
   void Unsubscribe(const WeightsSink* sink) ABSL_LOCKS_EXCLUDED(mutex_);
   void UnsubscribeAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // From now on the page's state goes to `take` whenever it gets to one of `steps`, at once when it
+  // is there; in place of the steps of the last call. `take` is called without a lock, on any
+  // thread.
+  using TakeSnapshot = std::function<void(PageState)>;
+  void WantSnapshots(std::vector<uint64_t> steps, TakeSnapshot take) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The newest weights.
   PageWeights Read() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -72,6 +79,9 @@ class SharedPage {
   // Does `change` to the page, then sends what is new.
   template <typename Change>
   absl::StatusOr<Vote> Do(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The state, when a snapshot of this step is wanted, and who takes it.
+  std::pair<std::optional<PageState>, TakeSnapshot> DueSnapshot()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PageWeights Weights(const PageVersion& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
   // What must be sent now; empty: nothing, or another thread sees to it. `sending`: whether the
@@ -82,6 +92,8 @@ class SharedPage {
   mutable Mutex mutex_;
   ParameterPage page_ ABSL_GUARDED_BY(mutex_);
   std::vector<Subscription> subscriptions_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> snapshot_steps_ ABSL_GUARDED_BY(mutex_);
+  TakeSnapshot take_snapshot_ ABSL_GUARDED_BY(mutex_);
   // Whether a thread is sending.
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
 };

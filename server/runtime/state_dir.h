@@ -27,6 +27,7 @@ class StateDir {
   StateDir& operator=(const StateDir&) = delete;
 
   const std::string& path() const { return path_; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string database() const { return path_ + "/sangam.db"; }
 
  private:

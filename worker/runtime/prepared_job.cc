@@ -176,7 +176,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
   }
   RETURN_IF_ERROR(BuildBlocks(job.get()));
   ASSIGN_OR_RETURN(job->store, SegmentStore::Create(job->plan, SegmentsOf(job->plan, worker),
-                                                    /*first_step=*/0));
+                                                    assignment.first_step()));
   ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, worker, lanes));
   if (!IsNative(options.backend, ToPrecision(job->spec.precision()))) {
     LogInfo("precision has no instructions on this machine", "job=%d precision=%s", job->plan.job(),

@@ -41,6 +41,7 @@ BatchCut CutOf(const PreparedJob& job, const v1::Assignment& assignment) {
 
 Timeline TimelineOf(const PreparedJob& job, const v1::Assignment& assignment) {
   Timeline timeline;
+  timeline.first_step = assignment.first_step();
   timeline.steps_total = assignment.steps_total();
   timeline.steps_per_epoch = assignment.steps_per_epoch();
   timeline.evaluate = assignment.test_samples() > 0;
@@ -63,6 +64,11 @@ absl::Status CheckLength(const PreparedJob& job, const v1::Assignment& run) {
     return absl::InvalidArgumentError(absl::StrCat("found ", run.steps_total(), " steps over ",
                                                    run.train_samples(),
                                                    " samples, expected at least 1 of each"));
+  }
+  if (run.first_step() >= run.steps_total()) {
+    return absl::InvalidArgumentError(absl::StrCat("first_step: found ", run.first_step(),
+                                                   ", expected less than the job's ",
+                                                   run.steps_total(), " steps"));
   }
   const BatchCut cut = CutOf(job, run);
   if (run.steps_per_epoch() != cut.StepsPerEpoch()) {

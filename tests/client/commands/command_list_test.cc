@@ -33,6 +33,8 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
             "  delete JOB     Forget a job that has ended.\n"
             "  trace JOB      Write what a job's workers did to a file for a trace viewer.\n"
             "  export JOB     Write a job's weights to a file.\n"
+            "  checkpoint list|verify [JOB[/STEP]] List checkpoints, or read one from end to end.\n"
+            "  resume JOB[/STEP] Queue a job that goes on from a checkpoint.\n"
             "  cluster        List the servers and workers.\n\n"
             "sangam VERB --help tells more of a verb and shows examples; sangam --version the "
             "version.\n"
@@ -51,8 +53,9 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
 }
 
 TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
-  for (const std::string verb : {"run", "plan", "submit", "list", "describe", "watch", "wait",
-                                 "logs", "cancel", "delete", "trace", "export", "cluster"}) {
+  for (const std::string verb :
+       {"run", "plan", "submit", "list", "describe", "watch", "wait", "logs", "cancel", "delete",
+        "trace", "export", "checkpoint", "resume", "cluster"}) {
     EXPECT_EQ(Run({verb, "--help"}), 0) << verb;
     EXPECT_THAT(out(), HasSubstr("\nUsage: sangam " + verb)) << verb;
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;

@@ -29,6 +29,15 @@ class FakeClient : public JobClient {
   absl::StatusOr<v1::Cluster> GetCluster() override { return v1::Cluster(); }
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec&) override { return v1::PlanReport(); }
   absl::StatusOr<v1::JobTrace> Trace(const std::string&) override { return v1::JobTrace(); }
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string&) override {
+    return v1::ListCheckpointsResponse();
+  }
+  absl::StatusOr<v1::Checkpoint> VerifyCheckpoint(const std::string&) override {
+    return v1::Checkpoint();
+  }
+  absl::StatusOr<v1::Checkpoint> GetCheckpoint(const std::string&) override {
+    return v1::Checkpoint();
+  }
   absl::Status Watch(uint64_t, uint64_t, WatchHandler* handler) override { return script(handler); }
   absl::Status Logs(const v1::StreamLogsRequest&, LogHandler*) override { return absl::OkStatus(); }
 

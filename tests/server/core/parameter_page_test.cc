@@ -664,5 +664,84 @@ TEST(CheckGenerationTest, OlderIsAbortedLaterIsRefused) {
   EXPECT_EQ(CheckGeneration(5, 4).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// The page, with training begun.
+ParameterPage Begun(ParameterPage page) {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(0.1f);
+  EXPECT_TRUE(page.Begin(*LearningRate::Create(spec, 100)).ok());
+  return page;
+}
+
+// One step of a page with a single share.
+void Step(ParameterPage* page, uint64_t step, std::mt19937* random) {
+  EXPECT_TRUE(Add(page, Key(step, {0, 1}, 4), RandomFloats(page->options().element_count, random)));
+}
+
+TEST(ParameterPageTest, SnapshotSurvivesLaterUpdates) {
+  std::mt19937 random(11);
+  ParameterPage page = Begun(MakePage(MakeAdamW(), RandomFloats(100, &random), 1));
+  Step(&page, 0, &random);
+  Step(&page, 1, &random);
+  const PageState snapshot = *page.Snapshot();
+  EXPECT_EQ(snapshot.step, 2u);
+  EXPECT_EQ(snapshot.updates, 2u);
+  const std::vector<float> weights = Values(snapshot.weights);
+  const std::vector<float> first = Values(snapshot.state[0]);
+  const std::vector<float> second = Values(snapshot.state[1]);
+  for (uint64_t step = 2; step < 6; ++step) Step(&page, step, &random);
+  EXPECT_TRUE(SameBits(Values(snapshot.weights), weights));
+  EXPECT_TRUE(SameBits(Values(snapshot.state[0]), first));
+  EXPECT_TRUE(SameBits(Values(snapshot.state[1]), second));
+  EXPECT_FALSE(SameBits(Values(page.Snapshot()->state[0]), first));
+}
+
+TEST(ParameterPageTest, SnapshotCopiesNothingUntilTheNextUpdate) {
+  ParameterPage page = Begun(MakePage(MakeMomentum(), {1, 2}, 1));
+  const float* const before = page.Snapshot()->state[0].data();
+  EXPECT_EQ(page.Snapshot()->state[0].data(), before);
+  EXPECT_EQ(page.Snapshot()->weights.data(), page.current().weights.data());
+  // Nobody holds a snapshot now: the update works in place.
+  EXPECT_TRUE(Add(&page, Key(0, {0, 1}), {1, 1}));
+  EXPECT_EQ(page.Snapshot()->state[0].data(), before);
+}
+
+TEST(ParameterPageTest, RestoredPageGoesOnWithTheSameBits) {
+  std::mt19937 random(12);
+  ParameterPage page = Begun(MakePage(MakeAdamW(), RandomFloats(100, &random), 1));
+  for (uint64_t step = 0; step < 3; ++step) Step(&page, step, &random);
+  const PageState snapshot = *page.Snapshot();
+  PageState state;
+  state.step = snapshot.step;
+  state.updates = snapshot.updates;
+  state.weights = Buffer(Values(snapshot.weights));
+  for (int i = 0; i < 2; ++i) state.state[i] = Buffer(Values(snapshot.state[i]));
+  ParameterPage::Options options = page.options();
+  options.generation = 2;
+  absl::StatusOr<ParameterPage> restored =
+      ParameterPage::Restore(options, MakeAdamW(), std::move(state));
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->current().step, 3u);
+  *restored = Begun(*std::move(restored));
+  for (uint64_t step = 3; step < 6; ++step) {
+    const std::vector<float> gradient = RandomFloats(100, &random);
+    EXPECT_TRUE(Add(&page, Key(step, {0, 1}, 4), gradient));
+    EXPECT_TRUE(Add(&*restored, Key(step, {0, 1}, 4), gradient));
+    EXPECT_TRUE(SameBits(Values(page.current().weights), Values(restored->current().weights)));
+  }
+}
+
+TEST(ParameterPageTest, RefusesStateThatDoesNotFit) {
+  ParameterPage::Options options;
+  options.element_count = 2;
+  PageState state;
+  state.weights = Buffer({1, 2});
+  state.state[0] = Buffer({1, 2});
+  const absl::Status missing = ParameterPage::Restore(options, MakeAdamW(), state).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(missing.message().find("state 1: found 0 elements, expected 2"), std::string::npos)
+      << missing;
+  EXPECT_FALSE(ParameterPage::Restore(options, MakeSgd(1), state).ok());
+}
+
 }  // namespace
 }  // namespace sangam

@@ -47,6 +47,27 @@ absl::Status FakeShard::AddGradient(const v1::FrameHeader& /*header*/,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<PageWeights>> FakeShard::ReadState(uint64_t step) {
+  MutexLock lock(&mutex_);
+  if (step != state_step_) return absl::NotFoundError("no such snapshot");
+  return pages_;
+}
+
+void FakeShard::ReleaseState(uint64_t step) {
+  MutexLock lock(&mutex_);
+  if (step == state_step_) state_step_ = 0;
+  changed_.SignalAll();
+}
+
+void FakeShard::SetStateStep(uint64_t step) {
+  MutexLock lock(&mutex_);
+  state_step_ = step;
+}
+
+bool FakeShard::WaitForRelease() {
+  return Wait([this] { return state_step_ == 0; });
+}
+
 std::vector<PageWeights> FakeShard::ReadWeights() {
   MutexLock lock(&mutex_);
   ++num_reads_;

@@ -26,11 +26,16 @@ class FakeShard : public ParameterShard {
   void Unsubscribe(const WeightsSink* sink) override;
   absl::Status AddGradient(const v1::FrameHeader& header, const SlicePayload& elements) override;
   std::vector<PageWeights> ReadWeights() override;
+  absl::StatusOr<std::vector<PageWeights>> ReadState(uint64_t step) override;
+  void ReleaseState(uint64_t step) override;
 
   // Sends the weights to all subscribers.
   void Publish(const PageWeights& weights);
-  // What ReadWeights answers.
+  // What ReadWeights answers, and ReadState.
   void SetPages(std::vector<PageWeights> pages);
+  // There is a snapshot of this step, until it is released.
+  void SetStateStep(uint64_t step);
+  bool WaitForRelease();
 
   // Until there are exactly `count` subscribers; false: not in time.
   bool WaitForSubscribers(size_t count);
@@ -48,6 +53,7 @@ class FakeShard : public ParameterShard {
   std::vector<std::shared_ptr<WeightsSink>> sinks_ ABSL_GUARDED_BY(mutex_);
   std::vector<SlicePayload> gradients_ ABSL_GUARDED_BY(mutex_);
   std::vector<PageWeights> pages_ ABSL_GUARDED_BY(mutex_);
+  uint64_t state_step_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t num_reads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -96,6 +96,29 @@ TEST_F(ReadWeightsCallTest, SendsEveryPageAndLetsGoOfIt) {
   EXPECT_TRUE(buffer_.unique());
 }
 
+TEST_F(ReadWeightsCallTest, ASnapshotThatWasReadIsReleased) {
+  shard_->SetPages({MakePage(0, 0, 3, buffer_), MakePage(2, 0, 3, buffer_)});
+  shard_->SetStateStep(3);
+  StartServer();
+  const auto stub = v1::ParameterService::NewStub(WireChannel(server_->address()));
+  const auto read = [&stub](uint64_t step) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::ReadStateRequest request;
+    request.set_job(7);
+    request.set_step(step);
+    const auto reader = stub->ReadState(&context, request);
+    int pages = 0;
+    v1::TensorFrame frame;
+    while (reader->Read(&frame)) ++pages;
+    return std::make_pair(pages, FromGrpcStatus(reader->Finish()).code());
+  };
+  EXPECT_EQ(read(4), std::make_pair(0, absl::StatusCode::kNotFound));
+  EXPECT_EQ(read(3), std::make_pair(2, absl::StatusCode::kOk));
+  EXPECT_TRUE(shard_->WaitForRelease());
+  EXPECT_EQ(read(3), std::make_pair(0, absl::StatusCode::kNotFound));
+}
+
 TEST_F(ReadWeightsCallTest, ServerWithoutPagesAnswersWithNone) {
   StartServer();
   Reader reader(server_->address(), 7);

@@ -1,0 +1,92 @@
+#ifndef SANGAM_SERVER_CORE_CHECKPOINT_POLICY_H_
+#define SANGAM_SERVER_CORE_CHECKPOINT_POLICY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+
+namespace sangam {
+
+// When the servers of one running job copy its state, and when all of them have.
+//
+// Nobody stops for it: the servers are told the steps ahead of time, and each copies when it gets
+// there. A server that hears of a step too late says nothing; such a step is given up and a later
+// one takes its place, further ahead. By steps: exactly the multiples of every_steps, as many of
+// them as can be written down in time. By time: a step in the near future. Never the job's last
+// step, at which it ends.
+//
+// Pure and not thread-safe. `now` is the time on a steady clock.
+class CheckpointPolicy {
+ public:
+  // Steps that are wanted at once; servers hold no more copies.
+  static constexpr size_t kMaxWanted = 2;
+  // How long after its step a report may come.
+  static constexpr absl::Duration kPatience = absl::Seconds(2);
+
+  struct Run {
+    std::set<uint32_t> servers;  // that hold pages, by their index in the plan
+    uint64_t first_step = 0;
+    uint64_t steps_total = 0;
+  };
+
+  // All servers have copied a step's state and hold it.
+  struct Ready {
+    uint64_t step = 0;
+    uint64_t updates = 0;
+  };
+
+  CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now);
+
+  // What to ask of the servers now, ascending. A step stays until it is written down, fails or is
+  // given up.
+  std::vector<uint64_t> Wanted() const;
+
+  // The job has completed `steps_done` steps; to be called also when only time has passed.
+  void Advance(uint64_t steps_done, absl::Duration now);
+
+  // Of a step that is not wanted (any more): nothing.
+  // Errors: InvalidArgument  a server that holds no pages, or updates that differ from another's
+  absl::Status OnSnapshot(uint32_t server, const v1::SnapshotReport& report);
+
+  // What can be written down now; then it is on its way until OnEnd. One at a time.
+  std::optional<Ready> TakeReady();
+  // It has been written down, or could not be.
+  void OnEnd(uint64_t step, absl::Duration now);
+
+ private:
+  struct Pending {
+    std::set<uint32_t> reported;
+    uint64_t updates = 0;
+    bool timed = false;  // wanted because of the time
+    bool writing = false;
+    std::optional<absl::Duration> passed;  // when the job was seen to be past it
+  };
+
+  bool Complete(const Pending& pending) const { return pending.reported == run_.servers; }
+  void GiveUpMissed(absl::Duration now);
+  void WantMultiples(uint64_t from);
+  void WantTimed(uint64_t from, absl::Duration now);
+  // Steps between now and the first one that can still be asked for.
+  uint64_t Margin(absl::Duration now) const;
+
+  const v1::CheckpointSpec spec_;
+  const Run run_;
+  const absl::Duration began_;
+  uint64_t steps_done_;
+  uint64_t next_multiple_ = 0;
+  uint64_t missed_factor_ = 1;
+  absl::Duration last_;                  // when the last checkpoint ended
+  std::map<uint64_t, Pending> pending_;  // by step
+};
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_CHECKPOINT_POLICY_H_

@@ -1,0 +1,18 @@
+#ifndef SANGAM_SERVER_CORE_RESUME_CHECK_H_
+#define SANGAM_SERVER_CORE_RESUME_CHECK_H_
+
+#include <vector>
+
+#include "common/model/field_fault.h"
+#include "proto/job.pb.h"
+
+namespace sangam {
+
+// Whether a job can go on from a checkpoint of another one: every field of model, loss, data,
+// optimizer, batch, seed and precision that differs, with what `spec` has and what the checkpoint's
+// job had. Where its data is read (data.served) may differ. Both with their defaults resolved.
+std::vector<FieldFault> CheckResume(const v1::JobSpec& spec, const v1::JobSpec& checkpoint);
+
+}  // namespace sangam
+
+#endif  // SANGAM_SERVER_CORE_RESUME_CHECK_H_

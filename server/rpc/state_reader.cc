@@ -1,0 +1,98 @@
+#include "server/rpc/state_reader.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/plan/page_map.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/data_channel.h"
+#include "common/rpc/grpc_status.h"
+#include "proto/cluster_service.grpc.pb.h"
+#include "proto/parameter_service.grpc.pb.h"
+#include "proto/tensor.pb.h"
+#include "server/runtime/parameter_shard.h"
+
+namespace sangam {
+namespace {
+
+// Weights and every array of state of a page are one message.
+constexpr uint64_t kMaxElements = kPageElements * (1 + kMaxStateArrays);
+
+}  // namespace
+
+template <typename MakeReader>
+absl::Status StateReader::Read(const std::string& address, const MakeReader& make_reader,
+                               const TakeStatePage& page) {
+  const std::shared_ptr<grpc::Channel> channel = CreateDataChannel(address, kMaxElements);
+  grpc::ClientContext context;
+  SetTimeout(options_.deadline, &context);
+  {
+    MutexLock lock(&mutex_);
+    if (stopped_) return absl::UnavailableError("the server stops");
+    calls_.insert(&context);
+  }
+  const auto reader = make_reader(channel, &context);
+  absl::Status taken;
+  v1::TensorFrame frame;
+  while (taken.ok() && reader->Read(&frame)) taken = page(frame.header(), frame.payload());
+  if (!taken.ok()) context.TryCancel();
+  const absl::Status ended = FromGrpcStatus(reader->Finish());
+  MutexLock lock(&mutex_);
+  calls_.erase(&context);
+  if (stopped_) return absl::UnavailableError("the server stops");
+  if (!taken.ok()) return taken;
+  return ended;
+}
+
+absl::Status StateReader::ReadState(const std::string& address, uint64_t job, uint64_t step,
+                                    const TakeStatePage& page) {
+  std::unique_ptr<v1::ParameterService::Stub> stub;
+  RETURN_IF_ERROR(Read(
+                      address,
+                      [&](const auto& channel, grpc::ClientContext* context) {
+                        stub = v1::ParameterService::NewStub(channel);
+                        v1::ReadStateRequest request;
+                        request.set_job(job);
+                        request.set_step(step);
+                        return stub->ReadState(context, request);
+                      },
+                      page),
+                  "server %s", address);
+  return absl::OkStatus();
+}
+
+absl::Status StateReader::ReadCheckpoint(const std::string& address,
+                                         const v1::DaemonIdentity& daemon,
+                                         const v1::Assignment& assignment,
+                                         const TakeStatePage& page) {
+  std::unique_ptr<v1::ClusterService::Stub> stub;
+  RETURN_IF_ERROR(Read(
+                      address,
+                      [&](const auto& channel, grpc::ClientContext* context) {
+                        stub = v1::ClusterService::NewStub(channel);
+                        v1::ReadCheckpointRequest request;
+                        *request.mutable_daemon() = daemon;
+                        request.set_job(assignment.plan().job());
+                        request.set_generation(assignment.plan().generation());
+                        return stub->ReadCheckpoint(context, request);
+                      },
+                      page),
+                  "coordinator %s", address);
+  return absl::OkStatus();
+}
+
+void StateReader::Stop() {
+  MutexLock lock(&mutex_);
+  stopped_ = true;
+  for (grpc::ClientContext* context : calls_) context->TryCancel();
+}
+
+}  // namespace sangam

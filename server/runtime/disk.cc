@@ -1,0 +1,127 @@
+#include "server/runtime/disk.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace sangam {
+namespace {
+
+absl::Status Failed(absl::string_view what, const std::string& path) {
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
+}
+
+int OpenRetrying(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+}  // namespace
+
+Disk::File::~File() { close(fd_); }
+
+Disk& Disk::Real() {
+  static Disk* const disk = new Disk();
+  return *disk;
+}
+
+absl::Status Disk::MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  errno = error.value();
+  return Failed("make the folder", path);
+}
+
+absl::StatusOr<std::unique_ptr<Disk::File>> Disk::Create(const std::string& path) {
+  const int fd = OpenRetrying(path, O_RDWR | O_CREAT | O_TRUNC);
+  if (fd < 0) return Failed("write", path);
+  return std::make_unique<File>(path, fd);
+}
+
+absl::Status Disk::Write(const File& file, uint64_t offset, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(file.fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return Failed("write", file.path());
+    offset += static_cast<uint64_t>(count);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Disk::Sync(const File& file) {
+  if (fsync(file.fd()) != 0) return Failed("write", file.path());
+  return absl::OkStatus();
+}
+
+absl::Status Disk::SyncFolder(const std::string& path) {
+  const int fd = OpenRetrying(path, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return Failed("open", path);
+  // Some file systems refuse to flush a folder; there is nothing better to be done there.
+  fsync(fd);
+  close(fd);
+  return absl::OkStatus();
+}
+
+absl::Status Disk::Rename(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) {
+    return Failed("rename", absl::StrCat(from, " to ", to));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Disk::RemoveFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (!error) return absl::OkStatus();
+  errno = error.value();
+  return Failed("remove", path);
+}
+
+absl::Status ReadExactly(const Disk::File& file, uint64_t offset, size_t count, char* to) {
+  while (count > 0) {
+    const ssize_t some = pread(file.fd(), to, count, static_cast<off_t>(offset));
+    if (some < 0 && errno == EINTR) continue;
+    if (some < 0) return Failed("read", file.path());
+    if (some == 0) {
+      return absl::DataLossError(absl::StrCat(file.path(), ", offset ", offset,
+                                              ": found the end of the file, expected ", count,
+                                              " more bytes"));
+    }
+    offset += static_cast<uint64_t>(some);
+    to += some;
+    count -= static_cast<size_t>(some);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Disk::File>> OpenToRead(const std::string& path) {
+  const int fd = OpenRetrying(path, O_RDONLY);
+  if (fd < 0) return Failed("open", path);
+  return std::make_unique<Disk::File>(path, fd);
+}
+
+absl::StatusOr<uint64_t> SizeOf(const Disk::File& file) {
+  struct stat facts {};
+  if (fstat(file.fd(), &facts) != 0) return Failed("read", file.path());
+  return static_cast<uint64_t>(facts.st_size);
+}
+
+}  // namespace sangam

@@ -1,0 +1,129 @@
+#include "server/core/checkpoint_policy.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+
+namespace sangam {
+namespace {
+
+using Steps = std::vector<uint64_t>;
+
+v1::CheckpointSpec Every(uint64_t steps, double seconds = 0) {
+  v1::CheckpointSpec spec;
+  spec.set_every_steps(steps);
+  spec.set_every_seconds(seconds);
+  return spec;
+}
+
+v1::SnapshotReport Snapshot(uint64_t step, uint64_t updates) {
+  v1::SnapshotReport report;
+  report.set_step(step);
+  report.set_updates(updates);
+  return report;
+}
+
+CheckpointPolicy Policy(const v1::CheckpointSpec& spec, uint64_t first = 0, uint64_t total = 100) {
+  return CheckpointPolicy(spec, {{0, 2}, first, total}, absl::ZeroDuration());
+}
+
+TEST(CheckpointPolicyTest, AsksForTheNextMultiples) {
+  EXPECT_EQ(Policy(Every(10)).Wanted(), (Steps{10, 20}));
+  EXPECT_EQ(Policy(Every(10), 20).Wanted(), (Steps{30, 40}));
+  EXPECT_EQ(Policy(Every(10), 25).Wanted(), (Steps{30, 40}));
+  EXPECT_EQ(Policy(Every(60)).Wanted(), (Steps{60}));
+  // The last step is the job's end.
+  EXPECT_EQ(Policy(Every(100)).Wanted(), Steps{});
+  EXPECT_EQ(Policy(Every(UINT64_MAX)).Wanted(), Steps{});
+  EXPECT_EQ(Policy(v1::CheckpointSpec()).Wanted(), Steps{});
+}
+
+TEST(CheckpointPolicyTest, ReadyWhenEveryServerHasReported) {
+  CheckpointPolicy policy = Policy(Every(10));
+  EXPECT_TRUE(policy.OnSnapshot(2, Snapshot(10, 9)).ok());
+  EXPECT_FALSE(policy.TakeReady().has_value());
+  EXPECT_TRUE(policy.OnSnapshot(2, Snapshot(10, 9)).ok());
+  EXPECT_FALSE(policy.TakeReady().has_value());
+  EXPECT_TRUE(policy.OnSnapshot(0, Snapshot(10, 9)).ok());
+  const auto ready = policy.TakeReady();
+  ASSERT_TRUE(ready.has_value());
+  EXPECT_EQ(ready->step, 10u);
+  EXPECT_EQ(ready->updates, 9u);
+}
+
+TEST(CheckpointPolicyTest, OneIsWrittenAtATimeAndItsCopiesStay) {
+  CheckpointPolicy policy = Policy(Every(10));
+  for (const uint64_t step : {10, 20}) {
+    for (const uint32_t server : {0, 2}) {
+      EXPECT_TRUE(policy.OnSnapshot(server, Snapshot(step, step)).ok());
+    }
+  }
+  EXPECT_EQ(policy.TakeReady()->step, 10u);
+  EXPECT_FALSE(policy.TakeReady().has_value());
+  policy.Advance(70, absl::Seconds(100));
+  EXPECT_EQ(policy.Wanted(), (Steps{10, 20}));
+  policy.OnEnd(10, absl::Seconds(100));
+  EXPECT_EQ(policy.TakeReady()->step, 20u);
+  policy.Advance(70, absl::Seconds(100));
+  EXPECT_EQ(policy.Wanted(), (Steps{20, 80}));
+}
+
+TEST(CheckpointPolicyTest, GivesUpAStepThatWasMissedAndLooksFurtherAhead) {
+  CheckpointPolicy policy = Policy(Every(1));
+  EXPECT_EQ(policy.Wanted(), (Steps{1, 2}));
+  policy.Advance(5, absl::Seconds(10));
+  EXPECT_EQ(policy.Wanted(), (Steps{1, 2}));  // a report may be on its way
+  policy.Advance(5, absl::Seconds(12));
+  const Steps second = policy.Wanted();
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_GE(second[0], 7u);
+  policy.Advance(40, absl::Seconds(20));
+  policy.Advance(40, absl::Seconds(22));
+  ASSERT_FALSE(policy.Wanted().empty());
+  EXPECT_GE(policy.Wanted()[0] - 40, 2 * (second[0] - 5) - 2);
+}
+
+TEST(CheckpointPolicyTest, ByTimeAStepInTheNearFuture) {
+  CheckpointPolicy policy = Policy(Every(0, 30), 0, 100000);
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  policy.Advance(290, absl::Seconds(29));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  policy.Advance(300, absl::Seconds(30));
+  ASSERT_EQ(policy.Wanted().size(), 1u);
+  const uint64_t step = policy.Wanted()[0];
+  EXPECT_GT(step, 300u);
+  EXPECT_LE(step, 310u);
+  for (const uint32_t server : {0, 2}) {
+    EXPECT_TRUE(policy.OnSnapshot(server, Snapshot(step, 1)).ok());
+  }
+  EXPECT_TRUE(policy.TakeReady().has_value());
+  policy.OnEnd(step, absl::Seconds(32));
+  policy.Advance(600, absl::Seconds(61));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  policy.Advance(610, absl::Seconds(62));
+  EXPECT_EQ(policy.Wanted().size(), 1u);
+}
+
+TEST(CheckpointPolicyTest, NoStepAfterTheEnd) {
+  CheckpointPolicy policy = Policy(Every(0, 1));
+  policy.Advance(99, absl::Seconds(5));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  policy.Advance(100, absl::Seconds(6));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+}
+
+TEST(CheckpointPolicyTest, RefusesReportsThatDoNotFit) {
+  CheckpointPolicy policy = Policy(Every(10));
+  EXPECT_TRUE(policy.OnSnapshot(1, Snapshot(11, 1)).ok());  // not wanted: too late
+  EXPECT_EQ(policy.OnSnapshot(1, Snapshot(10, 1)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(policy.OnSnapshot(0, Snapshot(10, 9)).ok());
+  EXPECT_EQ(policy.OnSnapshot(2, Snapshot(10, 10)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace sangam
