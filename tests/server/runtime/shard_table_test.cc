@@ -70,7 +70,9 @@ TEST(ShardTableTest, RunLetsUpdatesBegin) {
 }
 
 TEST(ShardTableTest, AJobThatIsOnlyHeldMakesRoomForAnOlderOne) {
-  ShardTable table("a", ShardTableOptions{.memory_limit = kFull + kHeld});
+  ShardTableOptions options;
+  options.memory_limit = kFull + kHeld;
+  ShardTable table("a", options);
   const v1::Assignment younger = SmallJob(6, 2, {"a"});
   table.Reconcile({younger});
   const auto reports =
