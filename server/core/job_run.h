@@ -49,7 +49,7 @@ class JobRun {
     std::vector<v1::Evaluation> evaluations;
     std::vector<std::string> messages;  // for people
     uint64_t skipped_steps = 0;         // more than before
-    std::optional<Outcome> outcome;  // the run is over; it takes no further event
+    std::optional<Outcome> outcome;     // the run is over; it takes no further event
     // ResourceExhausted: the report cannot be taken yet, it is too far ahead of what another worker
     // must report first. To be sent again.
     absl::Status later;

@@ -138,7 +138,8 @@ TEST_F(FieldOverrideTest, UnknownFieldsNameElementAndChoices) {
   EXPECT_EQ(
       Error("optimizer.learning_rat=0.1"),
       "path 'optimizer.learning_rat': OptimizerSpec has no field 'learning_rat'; did you mean "
-      "'learning_rate'? (its fields: learning_rate, sgd, momentum, adamw)");
+      "'learning_rate'? (its fields: learning_rate, sgd, momentum, adamw, adagrad, rmsprop, adam, "
+      "lamb, schedule, clipping, decay_group)");
   EXPECT_THAT(Error("optimiser.learning_rate=0.1"),
               HasSubstr("path 'optimiser': JobSpec has no field 'optimiser'; did you mean "
                         "'optimizer'?"));
