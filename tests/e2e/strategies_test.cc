@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,10 +29,11 @@ struct Spread {
   int pipeline_workers = 0;
   bool served = false;
   int threads = 1;
+  int servers = 1;
 
   std::string Label() const {
     return absl::StrCat(strategy, "-", schedule, "-", workers, served ? "-served" : "", "-t",
-                        threads);
+                        threads, "-s", servers);
   }
 };
 
@@ -66,6 +68,9 @@ std::string GptModel() {
                       "  block { name: \"head\" layer { rms_norm {} } layer { tied_head { block: "
                       "\"embed\" } } }\n");
 }
+
+constexpr char kClipping[] = "clipping { max_norm: 0.5 }";
+constexpr char kSchedule[] = "schedule { cosine {} warmup_steps: 2 }";
 
 // Convolutions, pooling, norms with running statistics, dropout, a residual with a shortcut and a
 // concat; one block that recomputes.
@@ -107,6 +112,13 @@ std::string ModelText(Model model) {
   return "";
 }
 
+// The CNN's has decisions about the whole step, and a rate of its own for each step.
+std::string OptimizerText(Model model) {
+  const std::string adamw = "learning_rate: 0.003 adamw {}";
+  if (model != Model::kCnn) return adamw;
+  return absl::StrCat(adamw, " ", kClipping, " ", kSchedule);
+}
+
 std::string Name(Model model) {
   return model == Model::kMlp ? "Mlp" : model == Model::kGpt ? "Gpt" : "Cnn";
 }
@@ -127,10 +139,9 @@ std::string JobText(Model model, int micro_batches, const Spread& spread) {
           : "idx { train_images: \"train-images\" train_labels: \"train-labels\" test_images: "
             "\"test-images\" test_labels: \"test-labels\" } mean: 0.5 stddev: 0.25",
       spread.served ? " served: true" : "", " }\n",
-      "optimizer { learning_rate: 0.003 adamw {} }\nbatch { size: 40 micro_batches: ",
-      micro_batches, " shares: ", std::min(micro_batches, 8), " }\nepochs: 2\n",
+      "optimizer { ", OptimizerText(model), " }\nbatch { size: 40 micro_batches: ", micro_batches, " shares: ", std::min(micro_batches, 8), " }\nepochs: 2\n",
       "evaluation { every_epochs: 1 }\nstrategy: ", spread.strategy, "\n", pipeline,
-      "resources { workers: ", spread.workers, " servers: 1 }\n");
+      "resources { workers: ", spread.workers, " servers: ", spread.servers, " }\n");
 }
 
 class StrategiesTest : public ::testing::TestWithParam<std::tuple<Model, int>> {
@@ -157,9 +168,13 @@ class StrategiesTest : public ::testing::TestWithParam<std::tuple<Model, int>> {
   // Runs the job and returns the bytes of its weights.
   std::string Weights(const Spread& spread) {
     const auto [model, micro_batches] = GetParam();
+    return WeightsOf(JobText(model, micro_batches, spread), spread);
+  }
+
+  std::string WeightsOf(const std::string& job, const Spread& spread) {
     const std::string folder = FreshFolder(spread.Label());
     const std::string file = absl::StrCat(folder, "/job.textproto");
-    WriteFile(file, JobText(model, micro_batches, spread));
+    WriteFile(file, job);
     const Finished run =
         RunCommand({ClientBinary(), "run", file, absl::StrCat("--threads=", spread.threads),
                     absl::StrCat("--data_root=", data_), absl::StrCat("--out=", folder, "/out")},
@@ -188,7 +203,8 @@ TEST_P(StrategiesTest, DataParallelAndHybrid) {
   ExpectOneResult({{2, "DATA_PARALLEL", ""},
                    {3, "DATA_PARALLEL", ""},
                    {2, "DATA_PARALLEL", "", 0, /*served=*/true},
-                   {4, "HYBRID", "ONE_F_ONE_B", 2},
+                   {3, "DATA_PARALLEL", "", 0, false, /*threads=*/1, /*servers=*/3},
+                   {4, "HYBRID", "ONE_F_ONE_B", 2, false, /*threads=*/1, /*servers=*/3},
                    {4, "HYBRID", "ZERO_BUBBLE", 2, /*served=*/true},
                    {4, "HYBRID", "INTERLEAVED", 2, false, /*threads=*/2},
                    {3, "AUTO", ""}});
@@ -199,7 +215,7 @@ TEST_P(StrategiesTest, PipelineOfTwo) {
                    {2, "MODEL_PARALLEL", "ONE_F_ONE_B"},
                    {2, "MODEL_PARALLEL", "INTERLEAVED"},
                    {2, "MODEL_PARALLEL", "ZERO_BUBBLE"},
-                   {2, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B"},
+                   {2, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B", 0, false, /*threads=*/1, /*servers=*/3},
                    {2, "MODEL_PARALLEL", "ONE_F_ONE_B", 0, false, /*threads=*/2}});
 }
 
@@ -207,7 +223,8 @@ TEST_P(StrategiesTest, PipelineOfThree) {
   ExpectOneResult({{3, "MODEL_PARALLEL", "GPIPE"},
                    {3, "MODEL_PARALLEL", "ONE_F_ONE_B", 0, /*served=*/true},
                    {3, "MODEL_PARALLEL", "INTERLEAVED"},
-                   {3, "MODEL_PARALLEL", "ZERO_BUBBLE"}});
+                   {3, "MODEL_PARALLEL", "ZERO_BUBBLE", 0, false, /*threads=*/1, /*servers=*/3},
+                   {3, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B"}});
 }
 
 TEST_P(StrategiesTest, PipelineOfFour) {
@@ -216,6 +233,18 @@ TEST_P(StrategiesTest, PipelineOfFour) {
                    {4, "MODEL_PARALLEL", "INTERLEAVED"},
                    {4, "MODEL_PARALLEL", "ZERO_BUBBLE"},
                    {4, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B"}});
+}
+
+// Else the tests above would not see whether these spread well.
+TEST_P(StrategiesTest, ClippingAndScheduleCount) {
+  const auto [model, micro_batches] = GetParam();
+  if (model != Model::kCnn) GTEST_SKIP() << "only the CNN's job has both";
+  const std::string job = JobText(model, micro_batches, {});
+  const std::string alone = Weights({});
+  for (const char* part : {kClipping, kSchedule}) {
+    const std::string without = absl::StrReplaceAll(job, {{part, ""}});
+    EXPECT_FALSE(WeightsOf(without, {}) == alone) << part << " changes nothing";
+  }
 }
 
 std::string CaseName(const ::testing::TestParamInfo<std::tuple<Model, int>>& info) {
