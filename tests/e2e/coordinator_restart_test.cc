@@ -2,6 +2,7 @@
 // with the same bits and the same history as if nothing had happened.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -158,6 +159,48 @@ TEST_F(CoordinatorRestartTest, ADataParallelJobGoesOnAndEndsWithTheUsualBits) {
   cluster_->Submit(JobText(after));
   ExpectSucceeds("after");
   EXPECT_EQ(Number(Describe("after")["id"]), 2u);
+}
+
+TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterwards) {
+  StartCluster("coordinator", 2, 2);
+  TestJob job = LongJob("clipped", 2, 2);
+  job.optimizer =
+      "learning_rate: 0.002 adamw {} clipping { max_norm: 0.05 } schedule { cosine {} "
+      "warmup_steps: 100 }";
+  const std::string usual = Undisturbed(JobText(job));
+  job.more = "checkpoint { every_steps: 50 keep: 1000 }";
+  cluster_->Submit(JobText(job));
+  AwaitSteps(job.name, 120);
+  cluster_->RestartCoordinator(absl::ZeroDuration());
+  const uint64_t resumed_at = StepsDone(Describe(job.name));
+  AwaitSteps(job.name, 400);
+  cluster_->RestartCoordinator(absl::Milliseconds(500));
+  ExpectSucceeds(job.name);
+  ExpectWholeHistory(job.name, 800);
+  EXPECT_TRUE(Exported(job.name) == usual) << "other weights";
+
+  const Finished verified = cluster_->Client({"checkpoint", "verify", job.name}, kDeadline);
+  EXPECT_EQ(verified.exit_code, 0) << verified.output;
+  const nlohmann::json described = Describe(job.name);
+  std::vector<uint64_t> steps;
+  for (const nlohmann::json& checkpoint : described["checkpoint"]) {
+    steps.push_back(Number(checkpoint["step"]));
+  }
+  std::sort(steps.begin(), steps.end());
+  ASSERT_GE(steps.size(), 3u) << described["checkpoint"];
+  EXPECT_LE(steps.front(), 100u);
+  EXPECT_GT(steps.back(), 400u);
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [resumed_at](uint64_t step) {
+    return step > resumed_at && step <= 400;
+  })) << described["checkpoint"];
+  for (const uint64_t step : {steps.front(), steps[steps.size() / 2], steps.back()}) {
+    const std::string again = absl::StrCat("from", step);
+    const Finished resumed = cluster_->Client(
+        {"resume", absl::StrCat(job.name, "/", step), absl::StrCat("--name=", again)}, kDeadline);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+    ExpectSucceeds(again);
+    EXPECT_TRUE(Exported(again) == usual) << "other weights from step " << step;
+  }
 }
 
 TEST_F(CoordinatorRestartTest, APipelineWithServedDataGoesOnToo) {

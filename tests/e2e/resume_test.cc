@@ -1,6 +1,7 @@
 // Stop and resume: a job that is cancelled, or whose worker is killed, goes on from its checkpoint
 // on another number of workers and servers and with another strategy, and ends with the bytes of
 // model.safetensors that it has when nothing ever stopped it.
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -10,7 +11,9 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/cnn_job.h"
 #include "tests/testing/subprocess.h"
 
 namespace sangam::testing {
@@ -91,6 +94,89 @@ TEST_F(ResumeTest, SameBitsOnOtherClustersAndStrategies) {
   Resume("first/25", "three", {"epochs=10", "resources.workers=3", "resources.servers=3"});
   Await("three", "SUCCEEDED");
   EXPECT_TRUE(Weights("three") == whole);
+}
+
+// What a checkpoint must bring back: running statistics, the optimizer's state, where the schedule
+// stands.
+struct Recipe {
+  std::string name;
+  std::string optimizer;
+  std::string checkpoint;
+};
+
+class ResumeCnnTest : public ResumeTest, public ::testing::WithParamInterface<Recipe> {
+ protected:
+  static std::string Cnn(const std::string& name, int epochs, const std::string& spread) {
+    CnnJob job;
+    job.name = name;
+    job.optimizer = GetParam().optimizer;
+    job.epochs = epochs;
+    job.more = absl::StrCat("evaluation { off: true } checkpoint { keep: 1000 ",
+                            GetParam().checkpoint, " } ", spread);
+    return CnnJobText(job);
+  }
+
+  // Stops the job as soon as it has a checkpoint, and returns the step of its first one.
+  int StopAtCheckpoint(const std::string& job) {
+    Await(job, "\"checkpoint\": [\n  {");
+    EXPECT_EQ(cluster_->Client({"cancel", job}, absl::Seconds(30)).exit_code, 0);
+    Await(job, "CANCELLED");
+    const Finished listed =
+        cluster_->Client({"checkpoint", "list", job, "--output=json"}, absl::Seconds(30));
+    const auto checkpoints = nlohmann::json::parse(listed.output, nullptr, false);
+    EXPECT_TRUE(checkpoints.contains("checkpoint")) << listed.output;
+    int first = 1000000;
+    for (const auto& checkpoint : checkpoints["checkpoint"]) {
+      first = std::min(first, std::stoi(checkpoint["step"].get<std::string>()));
+    }
+    return first;
+  }
+};
+
+TEST_P(ResumeCnnTest, StoppedTwiceOnThreeClusters) {
+  WriteTestData(folder_, 200, 10);  // 5 steps an epoch
+  constexpr int kEpochs = 30;
+  cluster_->Submit(Cnn("whole", kEpochs, ""));
+  Await("whole", "SUCCEEDED");
+  cluster_->Submit(Cnn("first", 100000, "resources { workers: 2 servers: 3 }"));
+  const int first = StopAtCheckpoint("first");
+  Resume(absl::StrCat("first/", first), "second",
+         {"resources.workers=3", "resources.servers=1", "strategy=MODEL_PARALLEL"});
+  const int second = StopAtCheckpoint("second");
+  EXPECT_GT(second, first);
+  ASSERT_LT(second, kEpochs * 5);
+  Resume(absl::StrCat("second/", second), "third",
+         {absl::StrCat("epochs=", kEpochs), "resources.workers=4", "resources.servers=2",
+          "strategy=HYBRID", "pipeline.workers=2"});
+  Await("third", "SUCCEEDED");
+  EXPECT_TRUE(Weights("third") == Weights("whole"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recipes, ResumeCnnTest,
+    ::testing::Values(Recipe{"AdamwClippedBySteps",
+                             "learning_rate: 0.003 adamw {} clipping { max_norm: 0.5 } schedule { "
+                             "cosine { decay_steps: 110 } warmup_steps: 30 }",
+                             "every_steps: 20"},
+                      Recipe{"LambClippedBySeconds",
+                             "learning_rate: 0.01 lamb {} clipping { max_norm: 0.5 }",
+                             "every_seconds: 0.1"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(ResumeTest, ALongerJobHasTheBitsOfOneThatWasLongFromTheStart) {
+  cluster_->Submit(Job("whole", 10));
+  Await("whole", "SUCCEEDED");
+  cluster_->Submit(Job("short", 4));
+  Await("short", "SUCCEEDED");
+  // 4 epochs are 128 steps, the last checkpoint is of step 125.
+  Resume("short/125", "longer", {"epochs=10", "resources.workers=2", "resources.servers=2"});
+  Await("longer", "SUCCEEDED");
+  EXPECT_TRUE(Weights("longer") == Weights("whole"));
+  EXPECT_FALSE(Weights("short") == Weights("whole"));
+  const Finished over =
+      cluster_->Client({"resume", "longer/300", "--name=over", "--set=epochs=3"}, absl::Seconds(30));
+  EXPECT_EQ(over.exit_code, 0) << over.output;
+  Await("over", "the checkpoint is of step 300, the job has 96 steps");
 }
 
 TEST_F(ResumeTest, GoesOnAfterAKilledWorker) {
