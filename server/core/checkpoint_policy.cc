@@ -25,7 +25,13 @@ constexpr uint64_t kMaxMissedFactor = 1024;
 }  // namespace
 
 CheckpointPolicy::CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now)
-    : spec_(spec), run_(std::move(run)), began_(now), steps_done_(run_.first_step), last_(now) {
+    : spec_(spec),
+      run_(std::move(run)),
+      began_(now),
+      steps_at_begin_(std::max(run_.first_step, run_.under_way.value_or(0))),
+      steps_done_(steps_at_begin_),
+      last_(now) {
+  if (run_.under_way.has_value()) return;
   // Training has not begun: every step after the first can be asked for.
   WantMultiples(run_.first_step + 1);
 }
@@ -39,18 +45,25 @@ std::vector<uint64_t> CheckpointPolicy::Wanted() const {
 uint64_t CheckpointPolicy::Margin(absl::Duration now) const {
   const double seconds = absl::ToDoubleSeconds(now - began_);
   const double rate =
-      seconds > 0 ? static_cast<double>(steps_done_ - run_.first_step) / seconds : 0;
+      seconds > 0 ? static_cast<double>(steps_done_ - steps_at_begin_) / seconds : 0;
   return (kAhead + static_cast<uint64_t>(std::ceil(std::min(rate * kDeliverySeconds, 1e9)))) *
          missed_factor_;
 }
 
 void CheckpointPolicy::Advance(uint64_t steps_done, absl::Duration now) {
   steps_done_ = std::max(steps_done_, steps_done);
+  if (!Settled(now)) return;
   GiveUpMissed(now);
   if (steps_done_ >= run_.steps_total) return;
   const uint64_t from = steps_done_ + Margin(now);
   WantMultiples(from);
   WantTimed(from, now);
+}
+
+bool CheckpointPolicy::Settled(absl::Duration now) {
+  if (!run_.under_way.has_value()) return true;
+  if (!progressed_.has_value() && steps_done_ > steps_at_begin_) progressed_ = now;
+  return progressed_.has_value() && now - *progressed_ >= kSettling;
 }
 
 void CheckpointPolicy::GiveUpMissed(absl::Duration now) {

@@ -30,11 +30,16 @@ class CheckpointPolicy {
   static constexpr size_t kMaxWanted = 2;
   // How long after its step a report may come.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
+  static constexpr absl::Duration kSettling = absl::Milliseconds(500);
 
   struct Run {
     std::set<uint32_t> servers;  // that hold pages, by their index in the plan
     uint64_t first_step = 0;
     uint64_t steps_total = 0;
+    // The job trains already, a coordinator before this one has begun it, and had done this many
+    // steps when that one last heard of it. Where it is now shows only when its reports come, first
+    // those that nobody heard meanwhile, so nothing is asked for until kSettling after the first.
+    std::optional<uint64_t> under_way = std::nullopt;
   };
 
   // All servers have copied a step's state and hold it.
@@ -71,6 +76,8 @@ class CheckpointPolicy {
   };
 
   bool Complete(const Pending& pending) const { return pending.reported == run_.servers; }
+  // Whether it shows where the job is.
+  bool Settled(absl::Duration now);
   void GiveUpMissed(absl::Duration now);
   void WantMultiples(uint64_t from);
   void WantTimed(uint64_t from, absl::Duration now);
@@ -80,7 +87,9 @@ class CheckpointPolicy {
   const v1::CheckpointSpec spec_;
   const Run run_;
   const absl::Duration began_;
+  const uint64_t steps_at_begin_;
   uint64_t steps_done_;
+  std::optional<absl::Duration> progressed_;  // when the first news of a job under way came
   uint64_t next_multiple_ = 0;
   uint64_t missed_factor_ = 1;
   absl::Duration last_;                  // when the last checkpoint ended

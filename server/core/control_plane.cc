@@ -579,18 +579,20 @@ void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment n
   jobs_.SetLength(job, length.steps_total, length.steps_per_epoch);
   ChangeState(job, v1::RUNNING, "all workers and servers are ready", now);
   traces_.Begin(run.run.spec().name(), run.run.plan());
-  BeginCheckpoints(&run, length.steps_total, now);
+  BeginCheckpoints(&run, length.steps_total, std::nullopt, now);
   if (run.checkpoints != nullptr) {
     for (const uint64_t step : run.checkpoints->Wanted()) assignment->add_snapshot_step(step);
   }
   AssignAll(&run, assignment);
 }
 
-void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total, Moment now) {
+void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total,
+                                    std::optional<uint64_t> under_way, Moment now) {
   if (!run->run.spec().has_checkpoint()) return;
   CheckpointPolicy::Run facts;
   facts.first_step = run->run.first_step();
   facts.steps_total = steps_total;
+  facts.under_way = under_way;
   for (const v1::SegmentPages& pages : run->run.plan().segment_pages()) {
     facts.servers.insert(pages.server().begin(), pages.server().end());
   }

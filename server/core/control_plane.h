@@ -245,7 +245,9 @@ class ControlPlane {
   void BeginTraining(uint64_t job, const JobLength& length, Moment now);
   void EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now);
   // What servers are asked to copy follows the policy from now on.
-  void BeginCheckpoints(Run* run, uint64_t steps_total, Moment now);
+  // `under_way`: as CheckpointPolicy::Run has it.
+  void BeginCheckpoints(Run* run, uint64_t steps_total, std::optional<uint64_t> under_way,
+                        Moment now);
   // Tells the servers what the policy wants, when it is news.
   void WantSnapshots(Run* run);
   void OnSnapshot(Run* run, const PlanMember& member, const v1::SnapshotReport& report, Moment now);

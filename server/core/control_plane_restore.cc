@@ -166,11 +166,9 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
   if (running) traces_.Begin(held.assignment->spec().name(), held.assignment->plan());
   AssignAll(&restored, held.assignment);
   if (running) {
-    BeginCheckpoints(&restored, held.assignment->steps_total(), now);
-    if (restored.checkpoints != nullptr) {
-      restored.checkpoints->Advance(jobs_.Get(job)->progress().steps_done(), now.steady);
-      WantSnapshots(&restored);
-    }
+    BeginCheckpoints(&restored, held.assignment->steps_total(),
+                     jobs_.Get(job)->progress().steps_done(), now);
+    if (restored.checkpoints != nullptr) WantSnapshots(&restored);
   }
   for (const v1::SavedReport& saved : held.reports) {
     Run* found = FindRun(job, held.assignment->plan().generation());

@@ -81,6 +81,12 @@ class FaultReporter : public MessageDifferencer::Reporter {
   std::vector<FieldFault>& faults_;
 };
 
+// Whether the learning rate follows from the number of all steps.
+bool RateDependsOnLength(const v1::LearningRateSpec& schedule) {
+  return (schedule.has_linear() && schedule.linear().decay_steps() == 0) ||
+         (schedule.has_cosine() && schedule.cosine().decay_steps() == 0);
+}
+
 // What the result depends on.
 v1::JobSpec Essence(const v1::JobSpec& spec) {
   v1::JobSpec essence;
@@ -93,6 +99,10 @@ v1::JobSpec Essence(const v1::JobSpec& spec) {
   essence.set_seed(spec.seed());
   essence.set_precision(spec.precision() == v1::PRECISION_UNSPECIFIED ? v1::FP32
                                                                       : spec.precision());
+  if (RateDependsOnLength(spec.optimizer().schedule())) {
+    if (spec.has_epochs()) essence.set_epochs(spec.epochs());
+    if (spec.has_steps()) essence.set_steps(spec.steps());
+  }
   return essence;
 }
 

@@ -164,6 +164,8 @@ TEST_F(CoordinatorRestartTest, ADataParallelJobGoesOnAndEndsWithTheUsualBits) {
 TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterwards) {
   StartCluster("coordinator", 2, 2);
   TestJob job = LongJob("clipped", 2, 2);
+  job.epochs = 300;
+  job.evaluation = "off: true";
   job.optimizer =
       "learning_rate: 0.002 adamw {} clipping { max_norm: 0.05 } schedule { cosine {} "
       "warmup_steps: 100 }";
@@ -174,9 +176,9 @@ TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterward
   cluster_->RestartCoordinator(absl::ZeroDuration());
   const uint64_t resumed_at = StepsDone(Describe(job.name));
   AwaitSteps(job.name, 400);
-  cluster_->RestartCoordinator(absl::Milliseconds(500));
+  cluster_->RestartCoordinator(absl::Milliseconds(200));
   ExpectSucceeds(job.name);
-  ExpectWholeHistory(job.name, 800);
+  ExpectWholeHistory(job.name, 1200);
   EXPECT_TRUE(Exported(job.name) == usual) << "other weights";
 
   const Finished verified = cluster_->Client({"checkpoint", "verify", job.name}, kDeadline);
@@ -193,14 +195,12 @@ TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterward
   EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [resumed_at](uint64_t step) {
     return step > resumed_at && step <= 400;
   })) << described["checkpoint"];
-  for (const uint64_t step : {steps.front(), steps[steps.size() / 2], steps.back()}) {
-    const std::string again = absl::StrCat("from", step);
-    const Finished resumed = cluster_->Client(
-        {"resume", absl::StrCat(job.name, "/", step), absl::StrCat("--name=", again)}, kDeadline);
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
-    ExpectSucceeds(again);
-    EXPECT_TRUE(Exported(again) == usual) << "other weights from step " << step;
-  }
+  // One that was made after both restarts.
+  const Finished resumed = cluster_->Client(
+      {"resume", absl::StrCat(job.name, "/", steps.back()), "--name=again"}, kDeadline);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+  ExpectSucceeds("again");
+  EXPECT_TRUE(Exported("again") == usual) << "other weights from step " << steps.back();
 }
 
 TEST_F(CoordinatorRestartTest, APipelineWithServedDataGoesOnToo) {

@@ -109,6 +109,20 @@ TEST(CheckpointPolicyTest, ByTimeAStepInTheNearFuture) {
   EXPECT_EQ(policy.Wanted().size(), 1u);
 }
 
+TEST(CheckpointPolicyTest, OfAJobUnderWayNothingIsAskedForUntilItsReportsHaveCome) {
+  CheckpointPolicy policy(Every(10), {{0}, 0, 1000, /*under_way=*/120}, absl::ZeroDuration());
+  policy.Advance(120, absl::Seconds(10));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  // What was reported while nobody heard it comes in a burst.
+  policy.Advance(150, absl::Seconds(20));
+  policy.Advance(280, absl::Milliseconds(20100));
+  policy.Advance(300, absl::Milliseconds(20499));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  // 9 steps per second.
+  policy.Advance(307, absl::Milliseconds(20500));
+  EXPECT_EQ(policy.Wanted(), (Steps{310, 320}));
+}
+
 TEST(CheckpointPolicyTest, NoStepAfterTheEnd) {
   CheckpointPolicy policy = Policy(Every(0, 1));
   policy.Advance(99, absl::Seconds(5));

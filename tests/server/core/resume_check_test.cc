@@ -44,6 +44,44 @@ TEST(ResumeCheckTest, WhatDoesNotChangeTheResultMayDiffer) {
   EXPECT_THAT(Faults(spec), ElementsAre());
 }
 
+TEST(ResumeCheckTest, LengthMustBeTheSameWhereTheLearningRateFollowsFromIt) {
+  v1::JobSpec checkpoint = Spec();
+  const auto faults = [&checkpoint](const v1::JobSpec& spec) {
+    std::vector<std::string> lines;
+    for (const FieldFault& fault : CheckResume(spec, checkpoint)) {
+      lines.push_back(fault.field + ": " + fault.message);
+    }
+    return lines;
+  };
+  v1::LearningRateSpec* schedule = checkpoint.mutable_optimizer()->mutable_schedule();
+  for (const bool linear : {false, true}) {
+    const auto set_decay_steps = [&](uint64_t steps) {
+      if (linear) {
+        schedule->mutable_linear()->set_decay_steps(steps);
+      } else {
+        schedule->mutable_cosine()->set_decay_steps(steps);
+      }
+    };
+    set_decay_steps(0);
+    v1::JobSpec spec = checkpoint;
+    EXPECT_THAT(faults(spec), ElementsAre());
+    spec.set_epochs(3);
+    EXPECT_THAT(faults(spec),
+                ElementsAre("epochs: found 3, expected 2 as in the checkpoint's job"));
+    spec.set_steps(2);
+    EXPECT_THAT(faults(spec),
+                ElementsAre("epochs: found none, expected 2 as in the checkpoint's job",
+                            "steps: found 2, expected none as in the checkpoint's job"));
+    set_decay_steps(10);
+    *spec.mutable_optimizer() = checkpoint.optimizer();
+    EXPECT_THAT(faults(spec), ElementsAre());
+  }
+  schedule->mutable_step()->set_every(5);
+  v1::JobSpec spec = checkpoint;
+  spec.set_epochs(3);
+  EXPECT_THAT(faults(spec), ElementsAre());
+}
+
 TEST(ResumeCheckTest, NamesEveryFieldThatDiffers) {
   v1::JobSpec spec = Spec();
   spec.set_seed(8);
