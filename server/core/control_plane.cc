@@ -51,7 +51,13 @@ QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) 
           spec.resources().workers(),
           spec.resources().servers(),
           spec.priority(),
-          server_bytes};
+          server_bytes,
+          spec.precision() == v1::BF16};
+}
+
+bool MultipliesBf16(const v1::RegisterRequest& worker) {
+  const auto& native = worker.native_precision();
+  return std::find(native.begin(), native.end(), v1::BF16) != native.end();
 }
 
 // The same processes in the same order.
@@ -381,7 +387,8 @@ std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const
     if (key.role != role || !daemon.alive) continue;
     const AssignmentBoard::Entry* entry = board_.Get(key);
     candidates.push_back({key.name, entry == nullptr ? 0 : entry->assignments.size(),
-                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0});
+                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0,
+                          MultipliesBf16(daemon.registration)});
   }
   return candidates;
 }

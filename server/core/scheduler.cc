@@ -61,6 +61,37 @@ std::string Missing(const char* role, uint32_t wanted,
                       " (have: ", Some(NamesOf(present)), ")");
 }
 
+bool NeedsOneKind(const QueuedJob& job) { return job.bf16 && job.workers > 1; }
+
+// "2 workers", "2 workers of one kind".
+std::string WantedWorkers(const QueuedJob& job) {
+  return absl::StrCat(Counted(job.workers, "worker"), NeedsOneKind(job) ? " of one kind" : "");
+}
+
+// The workers that can share the job: all, or those of each kind, the faster one first.
+std::vector<std::vector<CandidateDaemon>> Groups(const QueuedJob& job,
+                                                 const std::vector<CandidateDaemon>& workers) {
+  if (!NeedsOneKind(job)) return {workers};
+  std::vector<std::vector<CandidateDaemon>> groups(2);
+  for (const CandidateDaemon& worker : workers) groups[worker.native_bf16 ? 0 : 1].push_back(worker);
+  return groups;
+}
+
+// Of the group that has most.
+size_t LargestGroup(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  size_t largest = 0;
+  for (const auto& group : Groups(job, workers)) largest = std::max(largest, group.size());
+  return largest;
+}
+
+// Why workers that are enough in number are not; empty when they are.
+std::string Mixture(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  if (LargestGroup(job, workers) >= job.workers) return "";
+  const auto groups = Groups(job, workers);
+  return absl::StrCat(NamesOf(groups[0]).front(), " multiplies BF16 by itself, ",
+                      NamesOf(groups[1]).front(), " does not, and their sums differ");
+}
+
 bool Fits(const CandidateDaemon& server, uint64_t used, uint64_t bytes) {
   return server.memory_bytes == 0 ||
          (used <= server.memory_bytes && bytes <= server.memory_bytes - used);
@@ -75,7 +106,7 @@ class Line {
       for (const auto& [server, bytes] : job.server_bytes) used_[server] += bytes;
     }
     for (CandidateDaemon& worker : InOrderOfChoice(snapshot.workers)) {
-      if (busy_.count(worker.name) == 0) free_workers_.push_back(std::move(worker.name));
+      if (busy_.count(worker.name) == 0) free_workers_.push_back(std::move(worker));
     }
   }
 
@@ -87,6 +118,10 @@ class Line {
       if (!text.empty()) missing.push_back(std::move(text));
     }
     if (!missing.empty()) return absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
+    if (const std::string mixture = Mixture(job, snapshot_.workers); !mixture.empty()) {
+      return absl::StrCat("waiting for ", job.workers - LargestGroup(job, snapshot_.workers),
+                          " of ", WantedWorkers(job), ": ", mixture);
+    }
     std::string obstacle = Occupied(job);
     for (const QueuedJob* ahead : ahead_) {
       if (!obstacle.empty()) break;
@@ -98,15 +133,24 @@ class Line {
 
   // REQUIRES: Obstacle was empty.
   StartJob Start(const QueuedJob& job) const {
-    StartJob start{job.id, free_workers_, ServersFor(job)};
-    start.workers.resize(job.workers);
-    return start;
+    return {job.id, WorkersFor(job), ServersFor(job)};
   }
 
  private:
   uint64_t Used(const std::string& server) const {
     const auto found = used_.find(server);
     return found == used_.end() ? 0 : found->second;
+  }
+
+  // Free ones that can share the job, as many as it asks for or none.
+  std::vector<std::string> WorkersFor(const QueuedJob& job) const {
+    std::vector<std::string> chosen;
+    for (const std::vector<CandidateDaemon>& group : Groups(job, free_workers_)) {
+      if (group.size() < job.workers) continue;
+      for (uint32_t w = 0; w < job.workers; ++w) chosen.push_back(group[w].name);
+      break;
+    }
+    return chosen;
   }
 
   // Those that have the memory now, as many as it asks for or all when they are fewer.
@@ -121,11 +165,11 @@ class Line {
 
   // What running jobs have of that which the job needs.
   std::string Occupied(const QueuedJob& job) const {
-    if (free_workers_.size() < job.workers) {
+    if (const size_t most = LargestGroup(job, free_workers_); most < job.workers) {
       std::vector<std::string> jobs;
       for (const RunningJob& running : snapshot_.running) jobs.push_back(NameOf(running));
-      return absl::StrCat("waiting for ", job.workers - free_workers_.size(), " of ",
-                          Counted(job.workers, "worker"), ", busy with ", Some(jobs));
+      return absl::StrCat("waiting for ", job.workers - most, " of ", WantedWorkers(job),
+                          ", busy with ", Some(jobs));
     }
     const size_t found = ServersFor(job).size();
     if (found >= job.servers) return "";
@@ -145,15 +189,20 @@ class Line {
   // Whether `ahead` would find its daemons when all jobs in front of it have ended and `job` and
   // those that run behind it have not.
   bool LeavesRoom(const QueuedJob& job, const QueuedJob& ahead) const {
-    uint64_t workers = job.workers;
+    const std::vector<std::string> chosen = WorkersFor(job);
+    std::set<std::string> workers(chosen.begin(), chosen.end());
     std::map<std::string, uint64_t> bytes;
     for (const std::string& server : ServersFor(job)) bytes[server] = job.server_bytes;
     for (const RunningJob& running : snapshot_.running) {
       if (StandsBefore(running, ahead)) continue;
-      workers += running.workers.size();
+      workers.insert(running.workers.begin(), running.workers.end());
       for (const auto& [server, taken] : running.server_bytes) bytes[server] += taken;
     }
-    if (snapshot_.workers.size() < workers + ahead.workers) return false;
+    std::vector<CandidateDaemon> left;
+    for (const CandidateDaemon& worker : snapshot_.workers) {
+      if (workers.count(worker.name) == 0) left.push_back(worker);
+    }
+    if (LargestGroup(ahead, left) < ahead.workers) return false;
     uint64_t servers = 0;
     for (const CandidateDaemon& server : servers_) {
       const auto taken = bytes.find(server.name);
@@ -166,7 +215,7 @@ class Line {
   const std::vector<CandidateDaemon> servers_;  // in order of choice
   std::set<std::string> busy_;
   std::map<std::string, uint64_t> used_;   // bytes of running jobs, by server
-  std::vector<std::string> free_workers_;  // in order of choice
+  std::vector<CandidateDaemon> free_workers_;  // in order of choice
   // Jobs in front that wait for other jobs alone.
   std::vector<const QueuedJob*> ahead_;
 };
@@ -209,6 +258,12 @@ std::vector<std::string> LackingDaemons(const QueuedJob& job,
                      present.empty() ? "" : absl::StrCat(" (", Some(NamesOf(present)), ")")));
   };
   check("worker", job.workers, workers);
+  if (lacking.empty()) {
+    if (const std::string mixture = Mixture(job, workers); !mixture.empty()) {
+      lacking.push_back(absl::StrCat("needs ", WantedWorkers(job), ", cluster has ",
+                                     LargestGroup(job, workers), ": ", mixture));
+    }
+  }
   check("server", job.servers, servers);
   return lacking;
 }

@@ -28,6 +28,9 @@ struct QueuedJob {
   int32_t priority = 0;
   // Training state, on the server that gets most of it.
   uint64_t server_bytes = 0;
+  // Computes in BF16: its workers must be of one kind, all multiply it by themselves or none does.
+  // The two sum in another order, so a mixture would have a result of its own.
+  bool bf16 = false;
 };
 
 // A job that has its daemons.
@@ -45,6 +48,8 @@ struct CandidateDaemon {
   uint64_t jobs_held = 0;
   // Of a server: 0 means no limit. Weights of finished jobs make room, so they do not count.
   uint64_t memory_bytes = 0;
+  // Of a worker: its processor multiplies BF16 by itself.
+  bool native_bf16 = false;
 };
 
 struct ClusterSnapshot {
@@ -79,7 +84,8 @@ struct Decision {
 Decision Decide(const ClusterSnapshot& snapshot);
 
 // Why the job cannot run on these daemons even if nothing else did, one reason for each kind of
-// daemon: "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)".
+// daemon: "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)". Of a job in BF16, enough workers of
+// one kind are needed.
 std::vector<std::string> LackingDaemons(const QueuedJob& job,
                                         const std::vector<CandidateDaemon>& workers,
                                         const std::vector<CandidateDaemon>& servers);

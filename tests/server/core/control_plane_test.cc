@@ -1061,6 +1061,21 @@ TEST_F(SeveralJobsTest, WhatTheClusterNeverCanIsNotAdmitted) {
   EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(SmallJob("job", 4, 2)), false).ok());
 }
 
+TEST_F(SeveralJobsTest, AJobInBf16IsNotAdmittedOnAMixtureOfWorkers) {
+  v1::RegisterRequest native = Registration(Daemon(v1::WORKER, "w-2"));
+  native.add_native_precision(v1::FP32);
+  native.add_native_precision(v1::BF16);
+  ASSERT_TRUE(control_.Register(native, Now()).ok());
+  v1::JobSpec spec = SmallJob("job", 4, 1);
+  EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(spec), false).ok());
+  spec.set_precision(v1::BF16);
+  EXPECT_EQ(control_.CheckAdmission(SubmissionOf(spec), false).message(),
+            "needs 4 workers of one kind, cluster has 3: w-2 multiplies BF16 by itself, w-1 does "
+            "not, and their sums differ");
+  spec.mutable_resources()->set_workers(3);
+  EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(spec), false).ok());
+}
+
 TEST_F(ControlPlaneTest, AJobWaitsForTheMemoryOfRunningOnes) {
   v1::RegisterRequest server = Registration(Daemon(v1::SERVER, "s-1"));
   server.set_memory_bytes(12 * 67 + 4 * 67);

@@ -169,12 +169,58 @@ TEST(SchedulerTest, LackingDaemonsAreCounted) {
   EXPECT_EQ(LackingDaemons({0, "a", 1, 1}, {{"w1", 0, 0}}, {{"s1", 0, 0}}), Names{});
 }
 
+QueuedJob Bf16Job(uint64_t id, uint32_t workers) {
+  QueuedJob job{id, "b", workers, 1};
+  job.bf16 = true;
+  return job;
+}
+
+TEST(SchedulerTest, WorkersOfAJobInBf16AreOfOneKind) {
+  ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {"s1"}, {Bf16Job(4, 2)});
+  // Among those of one kind nothing changes.
+  EXPECT_EQ(Started(snapshot), "4: w1 w2 on s1");
+  // The faster ones when there are enough, else others.
+  snapshot.workers[1].native_bf16 = true;
+  EXPECT_EQ(Started(snapshot), "4: w1 w3 on s1");
+  snapshot.workers[3].native_bf16 = true;
+  EXPECT_EQ(Started(snapshot), "4: w2 w4 on s1");
+  // One alone, and a job in FP32, run anywhere.
+  snapshot.queued = {Bf16Job(4, 1)};
+  EXPECT_EQ(Started(snapshot), "4: w1 on s1");
+  snapshot.queued = {{4, "f", 3, 1}};
+  EXPECT_EQ(Started(snapshot), "4: w1 w2 w3 on s1");
+  snapshot.queued = {Bf16Job(4, 3)};
+  EXPECT_EQ(Reasons(snapshot),
+            (Names{"4: waiting for 1 of 3 workers of one kind: w2 multiplies BF16 by itself, w1 "
+                   "does not, and their sums differ"}));
+  EXPECT_EQ(LackingDaemons(snapshot.queued[0], snapshot.workers, snapshot.servers),
+            (Names{"needs 3 workers of one kind, cluster has 2: w2 multiplies BF16 by itself, w1 "
+                   "does not, and their sums differ"}));
+  EXPECT_EQ(LackingDaemons(Bf16Job(4, 2), snapshot.workers, snapshot.servers), Names{});
+}
+
+TEST(SchedulerTest, AJobInBf16WaitsForBusyWorkersOfItsKindAndIsNotKeptFromThem) {
+  ClusterSnapshot snapshot =
+      Snapshot({"w1", "w2", "w3", "w4"}, {"s1"}, {Bf16Job(4, 3), {5, "small", 1, 1}});
+  for (int w : {0, 1, 2}) snapshot.workers[w].native_bf16 = true;
+  snapshot.running = {{3, "r", 0, {"w1", "w4"}, {{"s1", 0}}}};
+  EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 3 workers of one kind, busy with job 3 "
+                                      "(r)",
+                                      "5: waiting behind job 4 (b)"}));
+  // Of w4 job 4 has no use.
+  snapshot.running = {{3, "r", 0, {"w1", "w2", "w3"}, {{"s1", 0}}}};
+  EXPECT_EQ(Started(snapshot), "5: w4 on s1");
+}
+
 // Random arrivals and ends: nobody waits for one that stood behind him and started later, and when
 // all jobs are of a kind that the cluster can run, all of them run.
 TEST(SchedulerTest, NobodyStarves) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
     ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {}, {});
+    // Two of each kind, in half of the rounds.
+    const bool mixed = round % 2 == 1;
+    for (int w : {1, 2}) snapshot.workers[w].native_bf16 = mixed;
     snapshot.servers = {{"s1", 0, 100}, {"s2", 0, 100}, {"s3", 0, 0}};
     uint64_t last = 0;
     std::map<uint64_t, int> overtaken;
@@ -182,6 +228,8 @@ TEST(SchedulerTest, NobodyStarves) {
       if (snapshot.queued.size() < 6) {
         snapshot.queued.push_back({++last, "j", static_cast<uint32_t>(1 + random() % 4),
                                    static_cast<uint32_t>(1 + random() % 3), 0, random() % 101});
+        QueuedJob& added = snapshot.queued.back();
+        added.bf16 = random() % 2 == 0 && (added.workers <= 2 || !mixed);
       }
       while (const auto start = Decide(snapshot).start) {
         const auto job = std::find_if(snapshot.queued.begin(), snapshot.queued.end(),
