@@ -10,7 +10,8 @@ namespace sangam {
 
 // Whether a job can go on from a checkpoint of another one: every field of model, loss, data,
 // optimizer, batch, seed and precision that differs, with what `spec` has and what the checkpoint's
-// job had, and of the length where the learning rate follows from it. Where its data is read (data.served) may differ. Both with their defaults resolved.
+// job had, and of the length where the learning rate follows from it. Where its data is read
+// (data.served) may differ. Both with their defaults resolved.
 std::vector<FieldFault> CheckResume(const v1::JobSpec& spec, const v1::JobSpec& checkpoint);
 
 }  // namespace sangam

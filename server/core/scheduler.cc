@@ -73,7 +73,8 @@ std::vector<std::vector<CandidateDaemon>> Groups(const QueuedJob& job,
                                                  const std::vector<CandidateDaemon>& workers) {
   if (!NeedsOneKind(job)) return {workers};
   std::vector<std::vector<CandidateDaemon>> groups(2);
-  for (const CandidateDaemon& worker : workers) groups[worker.native_bf16 ? 0 : 1].push_back(worker);
+  for (const CandidateDaemon& worker : workers)
+    groups[worker.native_bf16 ? 0 : 1].push_back(worker);
   return groups;
 }
 
@@ -132,9 +133,7 @@ class Line {
   }
 
   // REQUIRES: Obstacle was empty.
-  StartJob Start(const QueuedJob& job) const {
-    return {job.id, WorkersFor(job), ServersFor(job)};
-  }
+  StartJob Start(const QueuedJob& job) const { return {job.id, WorkersFor(job), ServersFor(job)}; }
 
  private:
   uint64_t Used(const std::string& server) const {
@@ -214,7 +213,7 @@ class Line {
   const ClusterSnapshot& snapshot_;
   const std::vector<CandidateDaemon> servers_;  // in order of choice
   std::set<std::string> busy_;
-  std::map<std::string, uint64_t> used_;   // bytes of running jobs, by server
+  std::map<std::string, uint64_t> used_;       // bytes of running jobs, by server
   std::vector<CandidateDaemon> free_workers_;  // in order of choice
   // Jobs in front that wait for other jobs alone.
   std::vector<const QueuedJob*> ahead_;

@@ -84,8 +84,8 @@ struct Decision {
 Decision Decide(const ClusterSnapshot& snapshot);
 
 // Why the job cannot run on these daemons even if nothing else did, one reason for each kind of
-// daemon: "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)". Of a job in BF16, enough workers of
-// one kind are needed.
+// daemon: "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)". Of a job in BF16, enough workers
+// of one kind are needed.
 std::vector<std::string> LackingDaemons(const QueuedJob& job,
                                         const std::vector<CandidateDaemon>& workers,
                                         const std::vector<CandidateDaemon>& servers);

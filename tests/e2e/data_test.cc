@@ -1,6 +1,6 @@
-// The same samples reach the model however a job is spread and whoever reads them: augmented images,
-// tables that are completed and standardised, fewer samples than workers. Real daemons, started by
-// `sangam run`.
+// The same samples reach the model however a job is spread and whoever reads them: augmented
+// images, tables that are completed and standardised, fewer samples than workers. Real daemons,
+// started by `sangam run`.
 #include <string>
 #include <vector>
 

@@ -112,8 +112,9 @@ std::string JobText(Model model, int micro_batches, const Spread& spread) {
       gpt ? "text { train: \"text-*.txt\" test: \"test.txt\" }"
           : "idx { train_images: \"train-images\" train_labels: \"train-labels\" test_images: "
             "\"test-images\" test_labels: \"test-labels\" } mean: 0.5 stddev: 0.25",
-      spread.served ? " served: true" : "", " }\n",
-      "optimizer { ", OptimizerText(model), " }\nbatch { size: 40 micro_batches: ", micro_batches, " shares: ", std::min(micro_batches, 8), " }\nepochs: 2\n",
+      spread.served ? " served: true" : "", " }\n", "optimizer { ", OptimizerText(model),
+      " }\nbatch { size: 40 micro_batches: ", micro_batches,
+      " shares: ", std::min(micro_batches, 8), " }\nepochs: 2\n",
       "evaluation { every_epochs: 1 }\nstrategy: ", spread.strategy, "\n", pipeline,
       "resources { workers: ", spread.workers, " servers: ", spread.servers, " }\n");
 }
@@ -185,12 +186,13 @@ TEST_P(StrategiesTest, DataParallelAndHybrid) {
 }
 
 TEST_P(StrategiesTest, PipelineOfTwo) {
-  ExpectOneResult({{2, "MODEL_PARALLEL", "GPIPE"},
-                   {2, "MODEL_PARALLEL", "ONE_F_ONE_B"},
-                   {2, "MODEL_PARALLEL", "INTERLEAVED"},
-                   {2, "MODEL_PARALLEL", "ZERO_BUBBLE"},
-                   {2, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B", 0, false, /*threads=*/1, /*servers=*/3},
-                   {2, "MODEL_PARALLEL", "ONE_F_ONE_B", 0, false, /*threads=*/2}});
+  ExpectOneResult(
+      {{2, "MODEL_PARALLEL", "GPIPE"},
+       {2, "MODEL_PARALLEL", "ONE_F_ONE_B"},
+       {2, "MODEL_PARALLEL", "INTERLEAVED"},
+       {2, "MODEL_PARALLEL", "ZERO_BUBBLE"},
+       {2, "MODEL_PARALLEL", "EAGER_ONE_F_ONE_B", 0, false, /*threads=*/1, /*servers=*/3},
+       {2, "MODEL_PARALLEL", "ONE_F_ONE_B", 0, false, /*threads=*/2}});
 }
 
 TEST_P(StrategiesTest, PipelineOfThree) {
