@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -23,6 +24,12 @@ constexpr double kDeliverySeconds = 0.1;
 constexpr uint64_t kMaxMissedFactor = 1024;
 
 }  // namespace
+
+size_t CheckpointPolicy::MostWanted(const v1::JobSpec& spec) {
+  if (!spec.has_checkpoint()) return 0;
+  // Of those that the time asks for there is one.
+  return spec.checkpoint().every_steps() > 0 ? kMaxWanted : 1;
+}
 
 CheckpointPolicy::CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now)
     : spec_(spec),

@@ -48,6 +48,10 @@ class CheckpointPolicy {
     uint64_t updates = 0;
   };
 
+  // Steps of such a job that are wanted at once at most, which is how many copies of its state a
+  // server may have to hold.
+  static size_t MostWanted(const v1::JobSpec& spec);
+
   CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now);
 
   // What to ask of the servers now, ascending. A step stays until it is written down, fails or is

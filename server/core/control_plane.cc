@@ -503,7 +503,7 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
     ChangeState(planned.job, v1::FAILED, Shortened(plan.status().message(), kMaxReasonBytes), now);
     return;
   }
-  const ServerBytes bytes = TrainingBytes(*plan, job.spec().optimizer());
+  const ServerBytes bytes = TrainingBytes(*plan, job.spec());
   MakeRoom(planned.job, bytes);
   const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
   prepare->set_first_step(resume.step);
@@ -654,8 +654,9 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
     found->checkpoints->OnEnd(checkpoint.step, now.steady);
     found->checkpoints->Advance(0, now.steady);
     WantSnapshots(found);
-    changes_.checkpoints = true;
   }
+  // Of this job or another one, which has been waiting: they are written one at a time.
+  changes_.checkpoints = true;
   const std::string step = absl::StrCat(checkpoint.step);
   if (all.ok()) {
     if (jobs_.Get(plan.job()) != nullptr) {

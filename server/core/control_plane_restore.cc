@@ -152,8 +152,7 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
   const bool running = held.assignment->phase() == v1::Assignment::RUN;
   const JobRun::Options options{options_.membership.lease,
                                 options_.starting_deadline + options_.membership.reattach};
-  const ServerBytes bytes =
-      TrainingBytes(held.assignment->plan(), held.assignment->spec().optimizer());
+  const ServerBytes bytes = TrainingBytes(held.assignment->plan(), held.assignment->spec());
   JobRun run =
       running ? JobRun(held.assignment, options,
                        PastOf(*jobs_.Get(job), held.assignment->first_step(), now.wall), now.steady)

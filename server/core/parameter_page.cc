@@ -127,6 +127,10 @@ uint64_t ParameterPage::MemoryBytes(uint64_t element_count, const Optimizer& opt
   return element_count * (2 + optimizer.state_count()) * sizeof(float);
 }
 
+uint64_t ParameterPage::SnapshotBytes(uint64_t element_count, const Optimizer& optimizer) {
+  return element_count * (1 + optimizer.state_count()) * sizeof(float);
+}
+
 std::string ParameterPage::Name() const {
   return absl::StrCat("segment ", options_.segment, ", page [", options_.first_element, ",",
                       options_.first_element + options_.element_count, ")");

@@ -128,6 +128,8 @@ class ParameterPage {
 
   // Bytes that such a page takes: two versions and the optimizer's state.
   static uint64_t MemoryBytes(uint64_t element_count, const Optimizer& optimizer);
+  // Bytes that it takes besides for each PageState that somebody holds: weights and state.
+  static uint64_t SnapshotBytes(uint64_t element_count, const Optimizer& optimizer);
 
   // Adds a gradient sum: binary32, little-endian, one for each element of the page; the slices are
   // parked, not copied. The last one that a step needs completes it: g = sum / samples in float,

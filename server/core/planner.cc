@@ -13,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
+#include "server/core/checkpoint_policy.h"
 #include "server/core/optimizer.h"
 #include "server/core/partition.h"
 
@@ -76,8 +77,9 @@ uint64_t ServerElements(const v1::Plan& plan, uint32_t server) {
   return elements;
 }
 
-uint64_t TrainingBytesPerElement(const v1::OptimizerSpec& optimizer) {
-  return sizeof(float) * (2 + Optimizer::StateNames(optimizer).size());
+uint64_t TrainingBytesPerElement(const v1::JobSpec& spec) {
+  const uint64_t arrays = Optimizer::StateNames(spec.optimizer()).size();
+  return sizeof(float) * (2 + arrays + CheckpointPolicy::MostWanted(spec) * (1 + arrays));
 }
 
 }  // namespace sangam

@@ -39,12 +39,11 @@ uint64_t LargestServerBytes(const v1::JobSpec& spec, const v1::ModelLayout& layo
       elements[placement[s][p]] += std::min(kPageElements, segments[s] - p * kPageElements);
     }
   }
-  return *std::max_element(elements.begin(), elements.end()) *
-         TrainingBytesPerElement(spec.optimizer());
+  return *std::max_element(elements.begin(), elements.end()) * TrainingBytesPerElement(spec);
 }
 
-ServerBytes TrainingBytes(const v1::Plan& plan, const v1::OptimizerSpec& optimizer) {
-  return BytesOf(plan, TrainingBytesPerElement(optimizer));
+ServerBytes TrainingBytes(const v1::Plan& plan, const v1::JobSpec& spec) {
+  return BytesOf(plan, TrainingBytesPerElement(spec));
 }
 
 ServerBytes KeptBytes(const v1::Plan& plan) { return BytesOf(plan, kHoldBytesPerElement); }

@@ -20,7 +20,7 @@ using ServerBytes = std::map<std::string, uint64_t>;  // by name
 uint64_t LargestServerBytes(const v1::JobSpec& spec, const v1::ModelLayout& layout);
 
 // Of the training state, on each server of the plan.
-ServerBytes TrainingBytes(const v1::Plan& plan, const v1::OptimizerSpec& optimizer);
+ServerBytes TrainingBytes(const v1::Plan& plan, const v1::JobSpec& spec);
 
 // Of the weights alone, when the job has ended.
 ServerBytes KeptBytes(const v1::Plan& plan);

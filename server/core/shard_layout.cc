@@ -15,6 +15,7 @@
 #include "common/plan/page_map.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
+#include "server/core/checkpoint_policy.h"
 #include "server/core/optimizer.h"
 #include "server/core/parameter_page.h"
 
@@ -32,8 +33,14 @@ absl::StatusOr<uint32_t> ServerIndex(const v1::Plan& plan, const std::string& na
                                                  " servers, expected one called '", name, "'"));
 }
 
-absl::Status CheckParameter(const v1::SegmentLayout& segment,
-                            const v1::ParameterLayout& parameter) {
+absl::Status CheckParameter(const v1::SegmentLayout& segment, const v1::ParameterLayout& parameter,
+                            uint64_t num_parameters) {
+  // Decisions about steps have sums for each.
+  if (parameter.parameter_index() >= num_parameters) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", parameter.name(), "': parameter_index: found ",
+                     parameter.parameter_index(), ", expected less than ", num_parameters));
+  }
   if (parameter.offset() > segment.element_count() ||
       parameter.element_count() > segment.element_count() - parameter.offset()) {
     return absl::InvalidArgumentError(
@@ -53,9 +60,13 @@ absl::Status CheckParameter(const v1::SegmentLayout& segment,
 }
 
 absl::Status CheckLayout(const v1::ModelLayout& layout) {
+  uint64_t parameters = 0;
+  for (const v1::SegmentLayout& segment : layout.segment()) {
+    parameters += static_cast<uint64_t>(segment.parameter_size());
+  }
   for (const v1::SegmentLayout& segment : layout.segment()) {
     for (const v1::ParameterLayout& parameter : segment.parameter()) {
-      RETURN_IF_ERROR(CheckParameter(segment, parameter));
+      RETURN_IF_ERROR(CheckParameter(segment, parameter, parameters));
     }
   }
   return absl::OkStatus();
@@ -106,6 +117,7 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
   ResolveOptimizer(&optimizer_spec);
   ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Create(optimizer_spec));
   std::vector<PageLayout> pages;
+  const uint64_t copies = CheckpointPolicy::MostWanted(assignment.spec());
   uint64_t memory_bytes = 0;
   for (uint32_t segment = 0; segment < map.num_segments(); ++segment) {
     const v1::SegmentLayout& layout = plan.layout().segment(static_cast<int>(segment));
@@ -116,7 +128,8 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
       std::vector<ParameterRange> ranges =
           ParameterRanges(layout, optimizer_spec, page.first_element, page.element_count);
       pages.push_back({segment, page.first_element, page.element_count, std::move(ranges), uses});
-      memory_bytes += ParameterPage::MemoryBytes(page.element_count, optimizer);
+      memory_bytes += ParameterPage::MemoryBytes(page.element_count, optimizer) +
+                      copies * ParameterPage::SnapshotBytes(page.element_count, optimizer);
     }
   }
   return ShardLayout{std::move(map), server,           plan.shares(),

@@ -33,7 +33,7 @@ struct ShardLayout {
   uint32_t shares = 1;  // S
   Optimizer optimizer;
   std::vector<PageLayout> pages;  // of this server, by segment and first element
-  uint64_t memory_bytes = 0;      // two versions and the optimizer's state of all of them
+  uint64_t memory_bytes = 0;      // of all of them, with the copies that checkpoints ask for
 };
 
 // The parameters within elements [first, first + count) of a segment, counted from `first`, and how

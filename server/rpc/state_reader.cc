@@ -5,10 +5,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/plan/page_map.h"
@@ -73,6 +80,50 @@ absl::Status StateReader::ReadCheckpoint(const std::string& address,
                                          const v1::DaemonIdentity& daemon,
                                          const v1::Assignment& assignment,
                                          const TakeStatePage& page) {
+  // Pages by segment and first element: all, and those of earlier tries, which come again.
+  std::set<std::pair<uint32_t, uint64_t>> taken;
+  std::set<std::pair<uint32_t, uint64_t>> taken_before;
+  const TakeStatePage rest = [&](const v1::FrameHeader& header,
+                                 absl::string_view payload) -> absl::Status {
+    const std::pair<uint32_t, uint64_t> key = {header.segment(), header.first_element()};
+    if (taken_before.count(key) > 0) return absl::OkStatus();
+    RETURN_IF_ERROR(page(header, payload));
+    taken.insert(key);
+    return absl::OkStatus();
+  };
+  Backoff backoff({}, daemon.incarnation());
+  absl::Duration last = Clock::Real().Steady();
+  for (;;) {
+    taken_before = taken;
+    const absl::Status status = TryReadCheckpoint(address, daemon, assignment, rest);
+    if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
+    const absl::Duration now = Clock::Real().Steady();
+    if (taken.size() > taken_before.size()) {
+      last = now;
+      backoff.Reset();
+    }
+    if (now - last >= options_.patience) return status;
+    LogWarning("checkpoint is not read to its end, trying again",
+               "job=%d coordinator=%s pages=%d status=%s", assignment.plan().job(), address,
+               taken.size(), LogValue(status.ToString()));
+    if (!Pause(backoff.Next())) return status;
+  }
+}
+
+bool StateReader::Pause(absl::Duration duration) {
+  const absl::Duration end = Clock::Real().Steady() + duration;
+  MutexLock lock(&mutex_);
+  for (;;) {
+    const absl::Duration left = end - Clock::Real().Steady();
+    if (stopped_ || left <= absl::ZeroDuration()) return !stopped_;
+    changed_.WaitFor(&mutex_, left);
+  }
+}
+
+absl::Status StateReader::TryReadCheckpoint(const std::string& address,
+                                            const v1::DaemonIdentity& daemon,
+                                            const v1::Assignment& assignment,
+                                            const TakeStatePage& page) {
   std::unique_ptr<v1::ClusterService::Stub> stub;
   RETURN_IF_ERROR(Read(
                       address,
@@ -92,6 +143,7 @@ absl::Status StateReader::ReadCheckpoint(const std::string& address,
 void StateReader::Stop() {
   MutexLock lock(&mutex_);
   stopped_ = true;
+  changed_.SignalAll();
   for (grpc::ClientContext* context : calls_) context->TryCancel();
 }
 

@@ -28,6 +28,8 @@ class StateReader {
   struct Options {
     // Of one call.
     absl::Duration deadline = absl::Minutes(30);
+    // How long a server asks the coordinator again that has gone away, without a page in between.
+    absl::Duration patience = absl::Seconds(30);
   };
 
   StateReader() = default;
@@ -37,7 +39,8 @@ class StateReader {
   absl::Status ReadState(const std::string& address, uint64_t job, uint64_t step,
                          const TakeStatePage& page);
 
-  // ClusterService.ReadCheckpoint of the coordinator at `address`, for `daemon`.
+  // ClusterService.ReadCheckpoint of the coordinator at `address`, for `daemon`. Where the
+  // coordinator goes away and comes back, it goes on; `page` sees each page once.
   absl::Status ReadCheckpoint(const std::string& address, const v1::DaemonIdentity& daemon,
                               const v1::Assignment& assignment, const TakeStatePage& page);
 
@@ -50,8 +53,15 @@ class StateReader {
   absl::Status Read(const std::string& address, const MakeReader& make_reader,
                     const TakeStatePage& page);
 
+  // One try.
+  absl::Status TryReadCheckpoint(const std::string& address, const v1::DaemonIdentity& daemon,
+                                 const v1::Assignment& assignment, const TakeStatePage& page);
+  // False: Stop was called.
+  bool Pause(absl::Duration duration);
+
   const Options options_ = {};
   Mutex mutex_;
+  CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
 };

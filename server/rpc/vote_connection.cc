@@ -4,6 +4,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,6 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
-#include "common/plan/page_map.h"
 #include "common/rpc/activity_count.h"
 #include "common/rpc/alarm_time.h"
 #include "common/rpc/client_stream.h"
@@ -31,6 +31,11 @@
 
 namespace sangam {
 namespace {
+
+// The longest message is a decision with two doubles for each parameter of the model, of which
+// there are fewer than this.
+constexpr uint64_t kMaxParameters = 65536 * 8;
+constexpr uint64_t kMaxMessageFloats = kMaxParameters * 4;
 
 constexpr char kVoteMethod[] = "/sangam.v1.ParameterService/Vote";
 
@@ -55,7 +60,7 @@ VoteConnection::VoteConnection(VoteLinkOptions options, const Patience& patience
       patience_(patience),
       generation_(options_.hello.generation()),
       source_(std::move(source)),
-      channel_(CreateDataChannel(options_.address, kPageElements)),
+      channel_(CreateDataChannel(options_.address, kMaxMessageFloats)),
       queue_(queue),
       activities_(activities),
       backoff_(patience.backoff, options_.hello.incarnation()) {}

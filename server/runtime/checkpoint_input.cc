@@ -44,8 +44,8 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder) {
 
 absl::StatusOr<std::unique_ptr<CheckpointInput>> CheckpointInput::Open(const std::string& folder) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
-  ASSIGN_OR_RETURN(const v1::ModelLayout model, BuildModelLayout(manifest.spec.model()), "%s",
-                   folder);
+  ASSIGN_OR_RETURN(const v1::ModelLayout model,
+                   BuildModelLayout(manifest.spec.model(), manifest.spec.loss()), "%s", folder);
   const uint64_t hash = LayoutHash(model);
   if (hash != manifest.layout_hash) {
     return absl::FailedPreconditionError(

@@ -1,5 +1,6 @@
 #include "server/runtime/checkpoint_manifest.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -26,6 +27,26 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kFormat = 1;
+
+// Deeper ones are no manifests, and to walk them takes a stack as deep.
+constexpr int kMaxDepth = 200;
+
+bool IsTooDeep(absl::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted) {
+      if (c == '\\') ++i;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
 
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
@@ -173,6 +194,9 @@ absl::StatusOr<std::string> EncodeManifest(const CheckpointManifest& manifest) {
 }
 
 absl::StatusOr<CheckpointManifest> DecodeManifest(absl::string_view text) {
+  if (IsTooDeep(text)) {
+    return Bad(absl::StrCat("found more than ", kMaxDepth, " values within one another"));
+  }
   const Json whole = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (!whole.is_object() || !whole.contains("content") || !whole["content"].is_object()) {
     return Bad(absl::StrCat("found ", text.size(), " bytes, expected JSON with 'content'"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -41,7 +42,7 @@ CheckpointOutput::CheckpointOutput(Disk* disk, std::string folder, CheckpointMan
       manifest_(std::move(manifest)),
       layout_(std::move(layout)),
       final_(absl::StrCat(folder_, "/step-", manifest_.step)),
-      partial_(absl::StrCat(final_, ".partial")) {}
+      partial_(absl::StrCat(final_, kPartial)) {}
 
 absl::StatusOr<std::unique_ptr<CheckpointOutput>> CheckpointOutput::Begin(
     Disk* disk, const std::string& folder, CheckpointManifest manifest, CheckpointLayout layout) {
@@ -64,6 +65,8 @@ std::string CheckpointOutput::Path(absl::string_view name) const {
 absl::Status CheckpointOutput::Open() {
   RETURN_IF_ERROR(disk_.RemoveFolder(partial_));
   RETURN_IF_ERROR(disk_.MakeFolder(partial_));
+  // The job's folder may be new.
+  RETURN_IF_ERROR(disk_.SyncFolder(std::filesystem::path(folder_).parent_path().string()));
   for (size_t f = 0; f < files_.size(); ++f) {
     ASSIGN_OR_RETURN(files_[f], disk_.Create(Path(CheckpointLayout::kFileNames[f])));
     RETURN_IF_ERROR(disk_.Write(*files_[f], 0, layout_.header(f)));

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -26,6 +27,7 @@ namespace sangam {
 namespace {
 
 constexpr char kStep[] = "step-";
+constexpr char kRemoved[] = ".removed";
 
 // A whole number written in digits alone.
 std::optional<uint64_t> Number(absl::string_view text) {
@@ -52,6 +54,21 @@ std::vector<uint64_t> NumberedFolders(const std::string& path, absl::string_view
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
+}
+
+// Names of the folders of checkpoints in `path` that were not finished, or not removed to the end.
+std::vector<std::string> Unfinished(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (absl::StartsWith(name, kStep) &&
+        (absl::EndsWith(name, kRemoved) || absl::EndsWith(name, CheckpointOutput::kPartial))) {
+      names.push_back(std::move(name));
+    }
+  }
+  return names;
 }
 
 google::protobuf::Timestamp ToTimestamp(absl::Time time) {
@@ -215,6 +232,10 @@ absl::StatusOr<std::unique_ptr<CheckpointInput>> CheckpointStore::OpenInput(uint
 absl::StatusOr<std::unique_ptr<CheckpointOutput>> CheckpointStore::BeginOutput(
     CheckpointManifest manifest, CheckpointLayout layout) const {
   const std::string folder = JobFolder(manifest.job);
+  // Nobody else writes or prunes here, so they are what killed processes have left.
+  for (const std::string& name : Unfinished(folder)) {
+    RETURN_IF_ERROR(disk_.RemoveFolder(absl::StrCat(folder, "/", name)));
+  }
   return CheckpointOutput::Begin(&disk_, folder, std::move(manifest), std::move(layout));
 }
 
@@ -237,8 +258,9 @@ absl::Status CheckpointStore::Prune(uint64_t job, uint32_t keep) const {
   for (size_t i = 0; i + keep < steps.size(); ++i) {
     // First out of sight, so that a reader never meets half of one.
     const std::string folder = Folder(job, steps[i]);
-    RETURN_IF_ERROR(disk_.Rename(folder, folder + ".removed"));
-    RETURN_IF_ERROR(disk_.RemoveFolder(folder + ".removed"));
+    const std::string removed = absl::StrCat(folder, kRemoved);
+    RETURN_IF_ERROR(disk_.Rename(folder, removed));
+    RETURN_IF_ERROR(disk_.RemoveFolder(removed));
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,14 @@ int OpenRetrying(const std::string& path, int flags) {
   return fd;
 }
 
+int SyncRetrying(int fd) {
+  int result = -1;
+  do {
+    result = fsync(fd);
+  } while (result != 0 && errno == EINTR);
+  return result;
+}
+
 }  // namespace
 
 Disk::File::~File() { close(fd_); }
@@ -67,17 +75,18 @@ absl::Status Disk::Write(const File& file, uint64_t offset, absl::string_view by
 }
 
 absl::Status Disk::Sync(const File& file) {
-  if (fsync(file.fd()) != 0) return Failed("write", file.path());
+  if (SyncRetrying(file.fd()) != 0) return Failed("write", file.path());
   return absl::OkStatus();
 }
 
 absl::Status Disk::SyncFolder(const std::string& path) {
   const int fd = OpenRetrying(path, O_RDONLY | O_DIRECTORY);
   if (fd < 0) return Failed("open", path);
-  // Some file systems refuse to flush a folder; there is nothing better to be done there.
-  fsync(fd);
+  // Some file systems cannot flush a folder; there is nothing better to be done there.
+  const bool good = SyncRetrying(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+  const absl::Status status = good ? absl::OkStatus() : Failed("write the folder", path);
   close(fd);
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status Disk::Rename(const std::string& from, const std::string& to) {

@@ -105,8 +105,9 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
   // An older one: superseded by what is here.
   if (entry.has_value() && generation < entry->generation) return std::nullopt;
   if (entry.has_value() && generation == entry->generation) {
-    if (const absl::Status status = Run(assignment, *entry); !status.ok()) return Failed(status);
+    // First, so that no page goes past a step before it knows that it is wanted.
     WantSnapshots(assignment);
+    if (const absl::Status status = Run(assignment, *entry); !status.ok()) return Failed(status);
     return std::nullopt;
   }
   absl::StatusOr<std::shared_ptr<JobShard>> shard = Prepare(assignment, entry.value_or(Entry()));
@@ -118,10 +119,10 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
     return Failed(shard.status());
   }
   Store(job, {generation, *shard});
+  WantSnapshots(assignment);
   if (const absl::Status status = Run(assignment, {generation, *shard}); !status.ok()) {
     return Failed(status);
   }
-  WantSnapshots(assignment);
   LogInfo("job prepared", "job=%d generation=%d memory_bytes=%d", job, generation,
           (*shard)->memory_bytes());
   v1::JobReport report;

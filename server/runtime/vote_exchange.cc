@@ -93,14 +93,18 @@ void VoteExchange::Run() {
   const uint64_t generation = options.hello.generation();
   // It may call at once, so no lock is held.
   std::shared_ptr<VoteLink> link = open_link_(std::move(options), weak_from_this());
+  bool kept = false;
   {
     MutexLock lock(&mutex_);
-    if (!ended_ && generation == generation_ && link_ == nullptr) {
-      link_ = link;
-      return;
-    }
+    kept = !ended_ && generation == generation_ && link_ == nullptr;
+    if (kept) link_ = link;
   }
-  link->Close();
+  // A page that voted in between found no link to wake.
+  if (kept) {
+    link->Wake();
+  } else {
+    link->Close();
+  }
 }
 
 void VoteExchange::End() {

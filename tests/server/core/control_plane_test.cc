@@ -1009,6 +1009,32 @@ TEST_F(SeveralJobsTest, TheMemoryOfAJobIsCountedAndReleased) {
   EXPECT_EQ(Job(job).server_memory_bytes(), 0u);
 }
 
+// Checkpoints are written one at a time, and the one that is being written may be of a job that has
+// ended meanwhile.
+TEST_F(SeveralJobsTest, TheNextCheckpointIsNotForgottenWhenAJobEnds) {
+  std::vector<uint64_t> jobs;
+  for (const char* name : {"a", "b"}) {
+    v1::JobSpec spec = SmallJob(name, 1, 1);
+    spec.mutable_checkpoint()->set_every_steps(2);
+    jobs.push_back(SubmitSpec(spec));
+    AllReady(jobs.back());
+    v1::JobReport report;
+    report.mutable_snapshot()->set_step(2);
+    report.mutable_snapshot()->set_updates(2);
+    ASSERT_TRUE(Report(Job(jobs.back()).server(0), jobs.back(), {report}).ok());
+  }
+  const auto first = control_.TakeCheckpoint();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->assignment->plan().job(), jobs[0]);
+  CancelJob(jobs[0], "");
+  control_.TakeChanges();
+  control_.OnCheckpoint(*first, absl::NotFoundError("no such job"), Now());
+  EXPECT_TRUE(control_.TakeChanges().checkpoints);
+  const auto second = control_.TakeCheckpoint();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->assignment->plan().job(), jobs[1]);
+}
+
 TEST_F(SeveralJobsTest, OnlyAJobThatHasEndedIsDeletedWithItsWeights) {
   const uint64_t job = Submit("job", 1, 1);
   AllReady(job);

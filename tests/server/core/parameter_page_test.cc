@@ -482,6 +482,8 @@ TEST(ParameterPageTest, MemoryIsTwoVersionsAndTheState) {
   EXPECT_EQ(ParameterPage::MemoryBytes(100, MakeSgd(1)), 800u);
   EXPECT_EQ(ParameterPage::MemoryBytes(100, MakeMomentum()), 1200u);
   EXPECT_EQ(ParameterPage::MemoryBytes(100, MakeAdamW()), 1600u);
+  EXPECT_EQ(ParameterPage::SnapshotBytes(100, MakeSgd(1)), 400u);
+  EXPECT_EQ(ParameterPage::SnapshotBytes(100, MakeAdamW()), 1200u);
 }
 
 TEST(ParameterPageTest, CreateRefusesOptionsThatContradictOneAnother) {

@@ -202,17 +202,18 @@ TEST(PlannerTest, EveryPageHasAServerAndTheLoadsAddUp) {
 }
 
 TEST(PlannerTest, TrainingNeedsTwoVersionsAndTheOptimizersState) {
-  v1::OptimizerSpec optimizer;
+  v1::JobSpec spec;
+  v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
   optimizer.mutable_sgd();
-  EXPECT_EQ(TrainingBytesPerElement(optimizer), 8u);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 8u);
   optimizer.mutable_momentum();
-  EXPECT_EQ(TrainingBytesPerElement(optimizer), 12u);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 12u);
   optimizer.mutable_adamw();
-  EXPECT_EQ(TrainingBytesPerElement(optimizer), 16u);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 16u);
   optimizer.mutable_rmsprop()->set_centered(true);
-  EXPECT_EQ(TrainingBytesPerElement(optimizer), 16u);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 16u);
   optimizer.mutable_rmsprop()->set_momentum(0.5f);
-  EXPECT_EQ(TrainingBytesPerElement(optimizer), 20u);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 20u);
 }
 
 }  // namespace

@@ -125,6 +125,12 @@ TEST(LayOutShardTest, FindsTheServersPagesAndTheirMemory) {
   EXPECT_EQ(b->memory_bytes, 14u * 3 * 4);
 }
 
+TEST(LayOutShardTest, CountsTheCopiesThatCheckpointsAskFor) {
+  v1::Assignment assignment = TwoServers();
+  assignment.mutable_spec()->mutable_checkpoint()->set_every_steps(10);
+  EXPECT_EQ(LayOutShard(assignment, "a")->memory_bytes, 15u * (3 + 2 * 2) * 4);
+}
+
 TEST(LayOutShardTest, CountsTheUsesOfASegment) {
   v1::Assignment assignment = TwoServers();
   v1::SegmentLayout* tied = assignment.mutable_plan()->mutable_layout()->mutable_segment(1);
@@ -179,6 +185,9 @@ TEST(LayOutShardTest, RefusesPlansThatCannotBeLaidOut) {
   assignment = TwoServers();
   first_parameter()->set_fan_in(0);
   refused(assignment, "a", "fan_in");
+  assignment = TwoServers();
+  first_parameter()->set_parameter_index(3);
+  refused(assignment, "a", "parameter_index: found 3, expected less than 3");
   assignment = TwoServers();
   assignment.mutable_spec()->clear_optimizer();
   refused(assignment, "a", "optimizer.learning_rate");

@@ -34,6 +34,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::UnorderedElementsAre;
 
 constexpr uint64_t kPage = 300'000;
 
@@ -181,6 +183,40 @@ TEST(CheckpointStoreTest, ListsAndFinds) {
   EXPECT_THAT(Names(store.List("")), ElementsAre("3/6", "11/5"));
 }
 
+TEST(CheckpointStoreTest, WhatKilledProcessesLeftIsRemovedWithTheNextCheckpoint) {
+  const std::string root = testing::FreshFolder("left");
+  const CheckpointStore store(root);
+  ASSERT_TRUE(Write(store, 1, 10).ok());
+  for (const char* name : {"step-4.removed", "step-15.partial"}) {
+    ASSERT_TRUE(Disk::Real().MakeFolder(absl::StrCat(root, "/1/", name)).ok());
+    testing::WriteFile(absl::StrCat(root, "/1/", name, "/weights.safetensors"), "x");
+  }
+  ASSERT_TRUE(Write(store, 1, 20).ok());
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(root + "/1")) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, UnorderedElementsAre("step-10", "step-20"));
+}
+
+// Remembers which folders reach the disk.
+class SyncingDisk : public Disk {
+ public:
+  absl::Status SyncFolder(const std::string& path) override {
+    synced.push_back(path);
+    return Disk::SyncFolder(path);
+  }
+  std::vector<std::string> synced;
+};
+
+TEST(CheckpointStoreTest, TheNameOfANewJobsFolderReachesTheDisk) {
+  const std::string root = testing::FreshFolder("synced");
+  SyncingDisk disk;
+  ASSERT_TRUE(Write(CheckpointStore(root, &disk), 4, 10).ok());
+  EXPECT_THAT(disk.synced, IsSupersetOf({root, root + "/4"}));
+  EXPECT_FALSE(Disk::Real().SyncFolder(root + "/5").ok());
+}
+
 TEST(CheckpointStoreTest, DamageIsFoundWithFileAndOffset) {
   const std::string root = testing::FreshFolder("damage");
   const CheckpointStore store(root);
@@ -208,6 +244,38 @@ TEST(CheckpointStoreTest, DamageIsFoundWithFileAndOffset) {
   const absl::Status status = store.Verify("1/8").status();
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("weights.safetensors, offset 1000: found 1000 bytes"));
+}
+
+// The layout depends on the loss: with numbers as targets each output is a term.
+TEST(CheckpointStoreTest, ACheckpointOfAJobThatPredictsNumbersIsRead) {
+  const CheckpointStore store(testing::FreshFolder("numbers"));
+  CheckpointManifest manifest = Manifest(1, 8);
+  manifest.spec.mutable_loss()->mutable_mean_squared_error();
+  const v1::ModelLayout layout = *BuildModelLayout(manifest.spec.model(), manifest.spec.loss());
+  EXPECT_NE(layout.terms_per_sample(), Layout().terms_per_sample());
+  manifest.layout_hash = LayoutHash(layout);
+  const auto output = store.BeginOutput(manifest, FilesLayout());
+  ASSERT_TRUE(output.ok()) << output.status();
+  ForEachPage([&](uint32_t segment, uint64_t first, uint64_t count) {
+    EXPECT_TRUE((*output)
+                    ->Add(Header(1, 8, segment, first, count), Payload(8, segment, first, count))
+                    .ok());
+  });
+  ASSERT_TRUE((*output)->Commit().ok());
+  const absl::Status status = store.FindToResume("1").status();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(CheckpointStoreTest, AManifestThatIsNestedTooDeepIsRefused) {
+  const std::string root = testing::FreshFolder("deep");
+  const CheckpointStore store(root);
+  ASSERT_TRUE(Write(store, 1, 8).ok());
+  const std::string open(2'000'000, '[');
+  const std::string close(2'000'000, ']');
+  testing::WriteFile(
+      root + "/1/step-8/MANIFEST",
+      absl::StrCat("{\"checksum\": \"a\", \"content\": {\"a\": ", open, close, "}}"));
+  EXPECT_EQ(store.Get("1").status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(CheckpointStoreTest, ResumesFromTheNewestGoodOneAndSaysWhatItSkipped) {

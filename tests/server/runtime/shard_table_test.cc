@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,6 +68,37 @@ TEST(ShardTableTest, RunLetsUpdatesBegin) {
   EXPECT_EQ(shard->ReadWeights()[0].header.step(), 1u);
   ASSERT_TRUE(PushAll(shard.get(), job.plan(), 1).ok());
   EXPECT_EQ(shard->ReadWeights()[0].header.step(), 2u);
+}
+
+// Updates may be made as soon as the job runs; by then the pages must know what is wanted of them.
+TEST(ShardTableTest, ASnapshotIsTakenOfAStepThatEndsWhileTheJobBeginsToRun) {
+  std::vector<v1::ReportRequest> reports;
+  ShardTableOptions options;
+  options.report = [&reports](v1::ReportRequest report) { reports.push_back(std::move(report)); };
+  ShardTable table("a", options);
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  table.Reconcile({job});
+  const std::shared_ptr<ParameterShard> shard = *table.Find(5);
+  // Answers the weights of step 1 at once with the next gradient.
+  const auto sink = std::make_shared<RecordingSink>([&](const PageWeights& weights) {
+    if (weights.header.step() != 1) return;
+    const PageName page = {weights.header.segment(), weights.header.first_element(),
+                           weights.header.element_count()};
+    EXPECT_TRUE(shard
+                    ->AddGradient(GradientHeader(job.plan(), page, 1, {0, 2}, 1),
+                                  OnePiece(std::vector<float>(page.element_count, 1)))
+                    .ok());
+  });
+  ASSERT_TRUE(shard->Subscribe(SubscribeHeader(job.plan(), 0, 0, 25, 1), sink).ok());
+  ASSERT_TRUE(shard->Subscribe(SubscribeHeader(job.plan(), 1, 0, 4, 1), sink).ok());
+  ASSERT_TRUE(PushAll(shard.get(), job.plan(), 0).ok());
+  v1::Assignment run = InPhase(job, v1::Assignment::RUN);
+  run.add_snapshot_step(1);
+  EXPECT_TRUE(table.Reconcile({run}).empty());
+  EXPECT_EQ(shard->ReadWeights()[0].header.step(), 2u);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].report(0).snapshot().step(), 1u);
+  EXPECT_EQ(shard->ReadState(1)->size(), 4u);
 }
 
 TEST(ShardTableTest, AJobThatIsOnlyHeldMakesRoomForAnOlderOne) {

@@ -1,6 +1,7 @@
 #include "server/runtime/vote_exchange.h"
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -68,6 +69,7 @@ class VoteExchangeTest : public ::testing::Test {
           [this](VoteLinkOptions options, const std::weak_ptr<VoteSource>&) {
             options_ = std::move(options);
             links_.push_back(std::make_shared<FakeLink>());
+            if (while_opening_ != nullptr) while_opening_();
             return links_.back();
           },
           host);
@@ -103,6 +105,7 @@ class VoteExchangeTest : public ::testing::Test {
   std::shared_ptr<VoteExchange> source_;
   std::vector<std::shared_ptr<FakeLink>> links_;
   VoteLinkOptions options_;
+  std::function<void()> while_opening_;
 };
 
 TEST_F(VoteExchangeTest, VotesOfBothServersMakeADecisionForBoth) {
@@ -152,8 +155,9 @@ TEST_F(VoteExchangeTest, ALinkThatBeginsAnewSendsEverythingAgain) {
   ASSERT_EQ(links_.size(), 1u);
   EXPECT_EQ(options_.server, "a");
   EXPECT_EQ(options_.hello.server(), 1u);
+  const int wakes = links_[0]->wakes;
   source_->Add(Vote(0, 1, 4));
-  EXPECT_EQ(links_[0]->wakes, 1);
+  EXPECT_EQ(links_[0]->wakes, wakes + 1);
   ASSERT_TRUE(source_->NextVotes(1).has_value());
   source_host_->votes = {Vote(0, 1, 4, 1), Vote(0, 1, 3, 0), Vote(1, 0, 5, 1)};
   source_->SendAgain(1);
@@ -162,6 +166,18 @@ TEST_F(VoteExchangeTest, ALinkThatBeginsAnewSendsEverythingAgain) {
   EXPECT_EQ(second.step(), 1u);
   EXPECT_EQ(second.page_size(), 2);
   EXPECT_FALSE(source_->NextVotes(1).has_value());
+}
+
+// The link has looked for votes and found none before it is known here.
+TEST_F(VoteExchangeTest, AVoteWhileTheLinkOpensWakesIt) {
+  while_opening_ = [this] {
+    EXPECT_FALSE(source_->NextVotes(1).has_value());
+    source_->Add(Vote(0, 1, 4));
+  };
+  source_->Run();
+  ASSERT_EQ(links_.size(), 1u);
+  EXPECT_EQ(links_[0]->wakes, 1);
+  EXPECT_FALSE(links_[0]->closed);
 }
 
 TEST_F(VoteExchangeTest, ANewGenerationForgetsTheOlderOne) {
