@@ -223,6 +223,19 @@ TEST_P(StrategiesTest, ClippingAndScheduleCount) {
   }
 }
 
+TEST_P(StrategiesTest, Bf16GivesOneResultOfItsOwn) {
+  const auto [model, micro_batches] = GetParam();
+  if (micro_batches != 8) GTEST_SKIP() << "one cut is enough";
+  const auto weights = [&, model = model, micro_batches = micro_batches](const Spread& spread) {
+    return WeightsOf(absl::StrCat(JobText(model, micro_batches, spread), "precision: BF16\n"),
+                     spread);
+  };
+  const std::string alone = weights({});
+  EXPECT_TRUE(weights({3, "DATA_PARALLEL", ""}) == alone);
+  EXPECT_TRUE(weights({3, "MODEL_PARALLEL", "ZERO_BUBBLE"}) == alone);
+  EXPECT_FALSE(Weights({}) == alone) << "the precision changes nothing";
+}
+
 std::string CaseName(const ::testing::TestParamInfo<std::tuple<Model, int>>& info) {
   return absl::StrCat(Name(std::get<0>(info.param)), "With", std::get<1>(info.param),
                       "MicroBatches");
