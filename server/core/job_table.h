@@ -85,6 +85,8 @@ class JobTable {
 
   // Whether a job was submitted under this request_id and is remembered.
   bool IsKnown(const std::string& request_id) const;
+  // The job; nullptr: not known.
+  const v1::Job* OfRequest(const std::string& request_id) const;
 
   // Notes who a job runs on and how its model is spread: `chosen` is the forecast that the plan was
   // made for, `reason` why it was chosen.
