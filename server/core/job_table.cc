@@ -101,10 +101,6 @@ const v1::Job* JobTable::OfRequest(const std::string& request_id) const {
   return known == request_ids_.end() ? nullptr : Get(known->second);
 }
 
-bool JobTable::IsKnown(const std::string& request_id) const {
-  return !request_id.empty() && request_ids_.count(request_id) != 0;
-}
-
 void JobTable::SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyForecast& chosen,
                        absl::string_view reason) {
   v1::Job& job = At(id).job;
