@@ -96,8 +96,9 @@ absl::Status JobTable::ChangeState(uint64_t id, v1::JobState state, absl::string
   return absl::OkStatus();
 }
 
-bool JobTable::IsKnown(const std::string& request_id) const {
-  return !request_id.empty() && request_ids_.count(request_id) != 0;
+const v1::Job* JobTable::OfRequest(const std::string& request_id) const {
+  const auto known = request_id.empty() ? request_ids_.end() : request_ids_.find(request_id);
+  return known == request_ids_.end() ? nullptr : Get(known->second);
 }
 
 void JobTable::SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyForecast& chosen,

@@ -83,8 +83,8 @@ class JobTable {
   absl::Status ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
                            absl::Time now);
 
-  // Whether a job was submitted under this request_id and is remembered.
-  bool IsKnown(const std::string& request_id) const;
+  // The job that was submitted under this request_id; nullptr: none that is remembered.
+  const v1::Job* OfRequest(const std::string& request_id) const;
 
   // Notes who a job runs on and how its model is spread: `chosen` is the forecast that the plan was
   // made for, `reason` why it was chosen.

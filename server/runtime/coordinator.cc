@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -110,6 +111,13 @@ absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
   }
   submission.request_id = request_id;
   return submission;
+}
+
+// Whether "JOB" or "JOB/STEP" can have meant the checkpoint `found`, a "<job>/<step>".
+bool MayHaveBecome(absl::string_view found, absl::string_view asked) {
+  const size_t slash = asked.find('/');
+  if (asked.empty() || found.empty()) return asked.empty() && found.empty();
+  return slash == absl::string_view::npos || absl::EndsWith(found, asked.substr(slash));
 }
 
 }  // namespace
@@ -409,10 +417,14 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
-  RETURN_IF_ERROR(PrepareCheckpoints(&submission));
-  // The answer to a repetition does not depend on what has become of the cluster meanwhile.
-  if (request.validate_only() || !IsKnown(submission.request_id)) {
+  // The answer to a repetition does not depend on what has become of the cluster and of the
+  // checkpoints meanwhile.
+  const std::optional<std::string> known = ResumeOfKnown(submission.request_id);
+  if (request.validate_only() || !known.has_value()) {
+    RETURN_IF_ERROR(PrepareCheckpoints(&submission));
     RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
+  } else if (MayHaveBecome(*known, submission.spec.resume_from())) {
+    submission.spec.set_resume_from(*known);
   }
   if (request.validate_only()) {
     v1::Job job;
@@ -435,9 +447,11 @@ absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& reque
   return PlanJob(submission.spec, submission.layout, ViewFor(submission));
 }
 
-bool Coordinator::IsKnown(const std::string& request_id) const {
+std::optional<std::string> Coordinator::ResumeOfKnown(const std::string& request_id) const {
   MutexLock lock(&mutex_);
-  return control_.jobs().IsKnown(request_id);
+  const v1::Job* known = control_.jobs().OfRequest(request_id);
+  if (known == nullptr) return std::nullopt;
+  return known->spec().resume_from();
 }
 
 absl::Status Coordinator::CheckAdmission(const JobTable::Submission& submission,

@@ -158,7 +158,8 @@ class Coordinator {
   // Unavailable when it is not.
   template <typename Change>
   auto Do(Change change);
-  bool IsKnown(const std::string& request_id) const;
+  // The resume_from of the job that was submitted with it; none: no job was.
+  std::optional<std::string> ResumeOfKnown(const std::string& request_id) const;
   // That there is a place for checkpoints.
   absl::Status CheckStateDir(absl::string_view what) const;
   // Checks what the job asks of checkpoints; its resume_from becomes "<job>/<step>".

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -15,12 +16,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/model/model_layout.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/model.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
+#include "server/core/checkpoint_layout.h"
 #include "server/core/saved_records.h"
+#include "server/runtime/checkpoint_manifest.h"
+#include "server/runtime/checkpoint_output.h"
+#include "server/runtime/checkpoint_store.h"
 #include "server/runtime/job_store.h"
 #include "server/runtime/ticker.h"
 #include "tests/server/core/control_fixtures.h"
@@ -91,6 +99,60 @@ class CoordinatorTest : public ::testing::Test {
   const v1::DaemonIdentity worker_ = Daemon(v1::WORKER, "w-1");
   const v1::DaemonIdentity server_ = Daemon(v1::SERVER, "s-1");
 };
+
+// A checkpoint of job 3; its numbers are no matter.
+void WriteCheckpoint(const CheckpointStore& store, const v1::JobSpec& spec, uint64_t step) {
+  const v1::ModelLayout layout = *BuildModelLayout(spec.model(), spec.loss());
+  CheckpointManifest manifest;
+  manifest.job = 3;
+  manifest.step = step;
+  manifest.time = absl::UnixEpoch();
+  manifest.layout_hash = LayoutHash(layout);
+  manifest.state_names = {"momentum_buffer"};
+  manifest.spec = spec;
+  const auto output =
+      store.BeginOutput(manifest, *CheckpointLayout::Create(layout, manifest.state_names));
+  ASSERT_TRUE(output.ok()) << output.status();
+  for (int s = 0; s < layout.segment_size(); ++s) {
+    v1::FrameHeader header;
+    header.set_job(3);
+    header.set_step(step);
+    header.set_segment(static_cast<uint32_t>(s));
+    header.set_element_count(layout.segment(s).element_count());
+    header.set_encoding(v1::ENCODING_FP32);
+    header.set_kind(v1::FRAME_KIND_STATE);
+    ASSERT_TRUE((*output)->Add(header, std::string(8 * header.element_count(), 'x')).ok());
+  }
+  ASSERT_TRUE((*output)->Commit().ok());
+}
+
+TEST_F(CoordinatorTest, ARepeatedSubmissionResumesFromTheSameCheckpoint) {
+  Register(worker_);
+  Register(server_);
+  const std::string folder = ::testing::TempDir() + "/repeated";
+  std::filesystem::remove_all(folder);
+  const CheckpointStore store(folder);
+  coordinator_.SetCheckpoints(&store, [] {});
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = SmallJob("job", 1, 1);
+  WriteCheckpoint(store, request.spec(), 2);
+  request.mutable_spec()->set_resume_from("3");
+  request.set_request_id("once");
+  const auto first = coordinator_.Submit(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->spec().resume_from(), "3/2");
+  // Meanwhile there is a newer one, then none at all.
+  WriteCheckpoint(store, request.spec(), 4);
+  auto again = coordinator_.Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), first->id());
+  ASSERT_TRUE(store.RemoveJob(3).ok());
+  again = coordinator_.Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), first->id());
+  request.mutable_spec()->set_resume_from("3/4");
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
+}
 
 // Records in memory, as long as there is room.
 class FakeStore : public RecordStore {
