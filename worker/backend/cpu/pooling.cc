@@ -52,8 +52,9 @@ SANGAM_CPU_INLINE void Store(const Lanes& lanes, float* to) {
   std::memcpy(to, &lanes, sizeof(Lanes));
 }
 
-// Gives each result's gradient to the first element of its window that is the largest, in an image's
-// channels that a `Lanes` (Vector or float) has room for: the pointers are to the first of them.
+// Gives each result's gradient to the first element of its window that is the largest, in an
+// image's channels that a `Lanes` (Vector or float) has room for: the pointers are to the first of
+// them.
 template <typename Lanes>
 SANGAM_CPU_INLINE void MaxPoolLanesBackward(const WindowShape& shape, const float* in,
                                             const float* out, const float* output_gradient,
