@@ -125,8 +125,8 @@ std::string ProgressView::AddStep(const v1::StepMetrics& step, absl::Duration no
   }
   const bool epoch_ends = steps_per_epoch_ != 0 && done % steps_per_epoch_ == 0;
   const absl::Duration period = epoch_ends ? kEpochLinePeriod : kStepLinePeriod;
-  const bool due = done == steps_total_ || !last_step_line_.has_value() ||
-                   now - *last_step_line_ >= period;
+  const bool due =
+      done == steps_total_ || !last_step_line_.has_value() || now - *last_step_line_ >= period;
   if (style_ == Style::kBar || !due) return "";
   last_step_line_ = now;
 

@@ -33,7 +33,8 @@ TEST(LossAlertTest, SmallBatchesAreNotCompared) {
   for (uint64_t step = 0; step < 4; ++step) EXPECT_FALSE(alert.Add(step, 1, 8).has_value());
   EXPECT_FALSE(alert.Add(4, 50, 3).has_value());
   // Neither do they count in the mean.
-  EXPECT_EQ(alert.Add(5, 3, 4), "step 5: the loss is 3, 3 times the mean of the 4 steps before (1)");
+  EXPECT_EQ(alert.Add(5, 3, 4),
+            "step 5: the loss is 3, 3 times the mean of the 4 steps before (1)");
   LossAlert infinite(Spec(2, 4));
   infinite.Add(0, 1, 8);
   EXPECT_TRUE(infinite.Add(1, HUGE_VAL, 1).has_value());
