@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "client/field_override.h"
@@ -60,6 +61,37 @@ std::string FieldHint(absl::string_view message) {
   return absl::StrCat(DidYouMean(field, names), " (its fields: ", absl::StrJoin(names, ", "), ")");
 }
 
+// Adds the values of all enumerations that fields called `name` within `type` have.
+void AddEnumValues(const Descriptor& type, absl::string_view name, std::set<const void*>* seen,
+                   std::vector<std::string>* values) {
+  if (!seen->insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.message_type() != nullptr) AddEnumValues(*field.message_type(), name, seen, values);
+    if (field.enum_type() == nullptr || field.name() != name) continue;
+    if (!seen->insert(field.enum_type()).second) continue;
+    // The first one stands for a field that is not set.
+    for (int v = 1; v < field.enum_type()->value_count(); ++v) {
+      values->push_back(field.enum_type()->value(v)->name());
+    }
+  }
+}
+
+// "; did you mean ...? (its values: ...)" for protobuf's complaint
+//   Unknown enumeration value of "BEST" for field "strategy".
+// "" for any other.
+std::string ValueHint(absl::string_view message) {
+  if (!absl::StartsWith(message, "Unknown enumeration value of \"")) return "";
+  const std::vector<std::string> parts = absl::StrSplit(message, '"');
+  if (parts.size() < 4) return "";
+  std::set<const void*> seen;
+  std::vector<std::string> values;
+  AddEnumValues(*v1::JobSpec::descriptor(), parts[3], &seen, &values);
+  if (values.empty()) return "";
+  return absl::StrCat(DidYouMean(parts[1], values), " (its values: ", absl::StrJoin(values, ", "),
+                      ")");
+}
+
 // Collects "name:line:column: message" lines.
 class TextErrors : public google::protobuf::io::ErrorCollector {
  public:
@@ -70,7 +102,8 @@ class TextErrors : public google::protobuf::io::ErrorCollector {
     // The end of the file has no line of its own.
     const std::string place = line < 0 ? "" : absl::StrCat(line + 1, ":", column + 1, ":");
     const absl::string_view sentence = absl::StripSuffix(message, ".");
-    lines_.push_back(absl::StrCat(name_, ":", place, " ", sentence, FieldHint(message)));
+    lines_.push_back(
+        absl::StrCat(name_, ":", place, " ", sentence, FieldHint(message), ValueHint(message)));
   }
   std::string text() const { return absl::StrJoin(lines_, "\n"); }
 

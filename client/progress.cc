@@ -17,6 +17,8 @@ namespace sangam {
 namespace {
 
 constexpr absl::Duration kStepLinePeriod = absl::Seconds(5);
+// Epochs may be shorter than one can read.
+constexpr absl::Duration kEpochLinePeriod = absl::Seconds(1);
 constexpr absl::Duration kBarPeriod = absl::Milliseconds(100);
 constexpr int kDefaultWidth = 80;
 // Terminals write "^C" behind the bar; if that begins a new line, the old one cannot be erased.
@@ -121,10 +123,11 @@ std::string ProgressView::AddStep(const v1::StepMetrics& step, absl::Duration no
     pace_time_ = last_time_;
     pace_steps_ = done;
   }
-  const bool epoch_ends =
-      done == steps_total_ || (steps_per_epoch_ != 0 && done % steps_per_epoch_ == 0);
-  const bool due = !last_step_line_.has_value() || now - *last_step_line_ >= kStepLinePeriod;
-  if (style_ == Style::kBar || (!epoch_ends && !due)) return "";
+  const bool epoch_ends = steps_per_epoch_ != 0 && done % steps_per_epoch_ == 0;
+  const absl::Duration period = epoch_ends ? kEpochLinePeriod : kStepLinePeriod;
+  const bool due =
+      done == steps_total_ || !last_step_line_.has_value() || now - *last_step_line_ >= period;
+  if (style_ == Style::kBar || !due) return "";
   last_step_line_ = now;
 
   std::string text = absl::StrCat("step ", done);

@@ -47,33 +47,47 @@ namespace {
 
 constexpr char kHelp[] = R"(Holds the weights of jobs, merges their gradients, and coordinates.
 
-  sangam-server --listen=0.0.0.0:7070                             coordinator and server
-  sangam-server --listen=0.0.0.0:7071 --coordinator=10.0.0.1:7070   one more server
+  sangam-server --listen=0.0.0.0:7070
+      coordinator and parameter server in one
+  sangam-server --listen=0.0.0.0:7071 --coordinator=10.0.0.1:7070
+      one more parameter server
+  sangam-server --role=coordinator --state_dir=/var/lib/sangam
+      a coordinator alone, which keeps its jobs when it is started again
 
-  --listen=HOST:PORT       where it answers; port 0 picks a free one; default: 0.0.0.0:7070
-  --coordinator=HOST:PORT  the coordinator to join; without it this process is the coordinator
-  --role=ROLE              all, coordinator or server; default: all, or server with --coordinator
-  --advertise=HOST:PORT    where workers reach it; default: the port it listens on, at the address
-                           that the coordinator sees
+  --listen=HOST:PORT       where it answers; port 0 picks a free one; default:
+                           0.0.0.0:7070
+  --coordinator=HOST:PORT  the coordinator to join; without it this process is
+                           the coordinator
+  --role=ROLE              all, coordinator or server; default: all, or server
+                           with --coordinator
+  --advertise=HOST:PORT    where workers reach it; default: the port it listens
+                           on, at the address that the coordinator sees
   --name=NAME              unique among the servers; default: <hostname>-<pid>
-  --threads=N              threads that receive, sum and update; default: one for each core
-  --memory_limit=BYTES     weights and optimizer state that it may hold, and as much of data that
-                           it serves; default: no limit
-  --data_root=DIR          coordinator: the folder that jobs with data.served may read data from;
-                           default: there is none, and such jobs fail
-  --state_dir=DIR          coordinator: the folder for what must outlive the process: jobs and their
-                           history, checkpoints; made when it is missing. A coordinator started
-                           again with it goes on where the last one was. Default: in memory only
-  --lease=TIME             coordinator: how long a daemon may be silent; default: 5s
-  --keep_finished_jobs=N   coordinator: jobs whose weights can still be exported; default: 4
-  --link_gbps=N            coordinator: speed of the daemons' links in Gbit/s, for the planner's
-                           predictions; default: 10
+  --threads=N              threads that receive, sum and update; default: one
+                           for each core
+  --memory_limit=BYTES     weights and optimizer state that it may hold, and as
+                           much of data that it serves; default: no limit
+  --data_root=DIR          coordinator: the folder that jobs with data.served
+                           may read data from; default: there is none, and such
+                           jobs fail
+  --state_dir=DIR          coordinator: the folder for what must outlive the
+                           process: jobs and their history, checkpoints; made
+                           when it is missing. A coordinator started again with
+                           it goes on where the last one was. Default: in memory
+                           only
+  --lease=TIME             coordinator: how long a daemon may be silent;
+                           default: 5s
+  --keep_finished_jobs=N   coordinator: jobs whose weights can still be
+                           exported; default: 4
+  --link_gbps=N            coordinator: speed of the daemons' links in Gbit/s,
+                           for the planner's predictions; default: 10
   --log_level=LEVEL        debug, info, warning or error; default: info
   --ready_file=PATH        written with HOST:PORT once it serves
-  --start_deadline=TIME    how long the coordinator may be out of reach at the start; default: 30s
+  --start_deadline=TIME    how long the coordinator may be out of reach at the
+                           start; default: 30s
   --version                prints the version
-Serves the gRPC health check and reflection too. Ends in order on SIGTERM and SIGINT; a second
-signal ends it at once.
+Serves the gRPC health check and reflection too. Ends in order on SIGTERM and
+SIGINT; a second signal ends it at once.
 )";
 
 // Errors: InvalidArgument  names the flag, what was found and what was expected

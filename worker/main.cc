@@ -59,19 +59,23 @@ constexpr char kHelp[] = R"(Trains jobs that the coordinator assigns to it.
   sangam-worker --coordinator=10.0.0.1:7070 --data_root=/usr/share/datasets
 
   --coordinator=HOST:PORT  where the coordinator answers; required
-  --data_root=DIR          the folder that jobs may read data from; without it the worker takes
-                           only jobs whose data the coordinator serves
+  --data_root=DIR          the folder that jobs may read data from; without it
+                           the worker takes only jobs whose data the coordinator
+                           serves
   --threads=N              compute threads of a job; default: one for each core
   --backend=NAME           what computes; default: cpu
-  --listen=HOST:PORT       where other workers reach it; default: 127.0.0.1:0, a free port that only
-                           this machine reaches; :0 for all addresses
-  --advertise=HOST[:PORT]  what others connect to; default: where it listens, and on all addresses
-                           the host that the coordinator sees
+  --listen=HOST:PORT       where other workers reach it; default: 127.0.0.1:0, a
+                           free port that only this machine reaches; :0 for all
+                           addresses
+  --advertise=HOST[:PORT]  what others connect to; default: where it listens,
+                           and on all addresses the host that the coordinator
+                           sees
   --name=NAME              unique among the workers; default: <hostname>-<pid>
   --memory_limit=BYTES     memory that a job may use; default: all there is
   --log_level=LEVEL        debug, info, warning or error; default: info
   --ready_file=PATH        written with the worker's name once it is registered
-  --start_deadline=TIME    how long the coordinator may be out of reach at the start; default: 30s
+  --start_deadline=TIME    how long the coordinator may be out of reach at the
+                           start; default: 30s
   --version                prints the version
 Ends in order on SIGTERM and SIGINT; a second signal ends it at once.
 )";

@@ -61,6 +61,9 @@ Commands AllCommands() {
   return commands;
 }
 
+// Of a verb and its arguments, beside which its summary stands.
+constexpr size_t kUsageWidth = 18;
+
 std::string ProgramHelp(const Commands& commands) {
   std::string text =
       "Sangam trains neural networks with parameter servers.\n\n"
@@ -69,14 +72,20 @@ std::string ProgramHelp(const Commands& commands) {
     const CommandText words = command->text();
     const std::string usage =
         words.arguments.empty() ? words.name : absl::StrCat(words.name, " ", words.arguments);
-    absl::StrAppendFormat(&text, "  %-14s %s\n", usage, words.summary);
+    const size_t column = 2 + kUsageWidth + 1;
+    if (usage.size() <= kUsageWidth) {
+      absl::StrAppendFormat(&text, "  %-*s %s\n", static_cast<int>(kUsageWidth), usage,
+                            words.summary);
+    } else {
+      absl::StrAppend(&text, "  ", usage, "\n", std::string(column, ' '), words.summary, "\n");
+    }
   }
   absl::StrAppend(&text,
-                  "\nsangam VERB --help tells more of a verb and shows examples; sangam --version "
+                  "\nsangam VERB --help tells more of a verb and shows examples; sangam --version\n"
                   "the version.\n"
-                  "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused, 3 job "
-                  "failed,\n4 job cancelled, 5 not found, 7 coordinator out of reach, 8 no room, 9 "
-                  "timeout,\n65 damaged data, 130 interrupted.\n");
+                  "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused,\n"
+                  "3 job failed, 4 job cancelled, 5 not found, 7 coordinator out of reach,\n"
+                  "8 no room, 9 timeout, 65 damaged data, 130 interrupted.\n");
   return text;
 }
 

@@ -199,7 +199,10 @@ std::string FormatJob(const v1::Job& job, absl::Time now, absl::TimeZone zone) {
   }
   if (!servers.empty()) facts.emplace_back("servers", absl::StrJoin(servers, ", "));
   if (job.generation() != 0) facts.emplace_back("generation", absl::StrCat(job.generation()));
-  facts.emplace_back("weights", job.weights_available() ? "held by the servers" : "not held");
+  // While it trains they are there, but not to be exported.
+  if (job.weights_available() || HasEnded(job.state())) {
+    facts.emplace_back("weights", job.weights_available() ? "held by the servers" : "not held");
+  }
   if (job.server_memory_bytes() != 0) {
     facts.emplace_back("memory",
                        absl::StrCat(HumanBytes(job.server_memory_bytes()), " on the servers"));

@@ -70,6 +70,7 @@ class RunCommand : public Command {
             "  metrics.jsonl      a JSON object a line for each step and evaluation\n"
             "  job.json           the job as it ended\n"
             "  logs/              of the daemons; kept when the job failed, or by --keep_logs\n"
+            "  state/             checkpoints, when the job asks for them\n"
             "and the output is one line:\n"
             "  job NAME SUCCEEDED steps=N test_accuracy=0.8912 samples_per_second=12345\n",
             {"sangam run deploy/jobs/fashion_mnist_mlp.textproto --workers=2 \\\n"

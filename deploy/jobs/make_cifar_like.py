@@ -21,7 +21,8 @@ NOISE_MASK = int.from_bytes(bytes([0x7F]) * (3 * SIDE * SIDE), "big")
 def make_canvas(label: int) -> list[list[bytes]]:
     """Rows of each plane, with values up to 128: noise of up to 127 can be added without a carry."""
     angle = math.pi * label / CLASSES
-    width = 3 + label % 4
+    # No two classes are mirror images of one another: the job flips half of the images.
+    width = 3 + label % 5
     planes = []
     for plane in range(3):
         strength = 24 + 40 * ((label >> plane) & 1)

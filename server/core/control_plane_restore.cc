@@ -64,6 +64,7 @@ absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
   }
   starts_ = saved.starts() + 1;
   board_.BeginAfter(starts_ << kRevisionBits);
+  logs_.BeginAfter(starts_ << kRevisionBits);
   RETURN_IF_ERROR(jobs_.Restore(records, saved.last_job()));
   for (auto it = records.lower_bound({RecordKind::kDaemon, 0, 0, ""});
        it != records.end() && it->first.kind == RecordKind::kDaemon; ++it) {

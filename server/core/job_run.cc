@@ -200,7 +200,8 @@ absl::Status JobRun::OnTraining(PlanMember member, const v1::JobReport& report, 
     case v1::JobReport::kStep: {
       ASSIGN_OR_RETURN(effects->steps, progress_.OnStep(member.index, report.step(), now));
       for (const v1::StepMetrics& step : effects->steps) {
-        std::optional<std::string> alert = loss_alert_.Add(step.step(), step.loss());
+        std::optional<std::string> alert =
+            loss_alert_.Add(step.step(), step.loss(), step.samples());
         if (alert.has_value()) effects->messages.push_back(*std::move(alert));
       }
       return absl::OkStatus();

@@ -17,6 +17,7 @@ void LogStore::Add(uint64_t id, v1::LogLine line) {
   // Jobs are numbered in the order in which they come.
   if (jobs_.count(id) == 0 && jobs_.size() >= options_.max_jobs) jobs_.erase(jobs_.begin());
   Job& job = jobs_[id];
+  job.last_revision = std::max(job.last_revision, begin_);
   line.set_revision(++job.last_revision);
   line.set_text(Shortened(line.text(), options_.max_line_bytes));
   job.bytes += line.text().size();
@@ -36,7 +37,7 @@ LogStore::Lines LogStore::After(uint64_t id, uint64_t after, absl::string_view d
   if (found == jobs_.end()) return result;
   const std::deque<v1::LogLine>& lines = found->second.lines;
   // Seen of an earlier coordinator, whose lines are gone: these are all new.
-  if (after > found->second.last_revision) after = 0;
+  if (after < begin_ || after > found->second.last_revision) after = begin_;
   auto line = std::upper_bound(
       lines.begin(), lines.end(), after,
       [](uint64_t revision, const v1::LogLine& kept) { return revision < kept.revision(); });

@@ -35,6 +35,10 @@ class LogStore {
 
   explicit LogStore(Options options) : options_(options) {}
 
+  // Lines get revisions above this one: of a coordinator that was started again, above those of the
+  // lines that were kept before, so that who had seen these goes on with the new ones.
+  void BeginAfter(uint64_t revision) { begin_ = revision; }
+
   // Keeps a line; its revision is set here.
   void Add(uint64_t job, v1::LogLine line);
 
@@ -53,6 +57,7 @@ class LogStore {
   };
 
   const Options options_;
+  uint64_t begin_ = 0;
   std::map<uint64_t, Job> jobs_;
 };
 

@@ -20,14 +20,17 @@ class LossAlert {
   // REQUIRES: factor and window are set, unless it is off.
   explicit LossAlert(const v1::LossAlertSpec& spec);
 
-  // The losses of the steps, in order. What to tell people, if anything.
-  std::optional<std::string> Add(uint64_t step, double loss);
+  // The losses of the steps, in order, and the samples that each is the mean over. What to tell
+  // people, if anything. A batch of less than half of the samples of the largest one, such as an
+  // epoch's last, strays too much to be compared: only whether its loss is finite counts.
+  std::optional<std::string> Add(uint64_t step, double loss, uint64_t samples);
 
  private:
   const bool off_;
   const double factor_;
   const size_t window_;
-  std::deque<double> losses_;  // finite ones alone
+  uint64_t most_samples_ = 0;
+  std::deque<double> losses_;  // finite ones of large batches alone
   std::optional<uint64_t> quiet_until_;
 };
 

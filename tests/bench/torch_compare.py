@@ -10,7 +10,9 @@ numbers differ.
 
     bazel build //tests/bench:torch_compare && bazel-bin/tests/bench/torch_compare [TURNS] [JOB_FILE ...]
 
-Wants Fashion-MNIST (Debian's dataset-fashion-mnist) and two quiet cores; job files whose layers or data
+Wants Fashion-MNIST (Debian's dataset-fashion-mnist), OpenBLAS (libopenblas0-pthread: Debian's torch would
+multiply with the reference BLAS, more than ten times slower; SANGAM_TORCH_BLAS=FOLDER names a folder with
+another libblas.so.3) and two quiet cores; job files whose layers or data
 are not of the kinds below are refused by name.
 """
 
@@ -30,6 +32,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNFILES = os.path.join(HERE, "..", "..")
 DATA_ROOT = os.environ.get("SANGAM_DATA_ROOT", "/usr/share/datasets/fashion-mnist")
 JOBS = ["deploy/jobs/fashion_mnist_mlp.textproto", "deploy/jobs/fashion_mnist_cnn.textproto"]
+# Where Debian has OpenBLAS's libblas.so.3.
+BLAS_FOLDERS = ["/usr/lib/x86_64-linux-gnu/openblas-pthread", "/usr/lib/x86_64-linux-gnu/openblas-openmp",
+                "/usr/lib/x86_64-linux-gnu/openblas-serial"]
 DEADLINE_S = 1800
 
 
@@ -233,6 +238,13 @@ def train_in_torch(path, rank, world, port):
         print(json.dumps({"speed": count * (job.epochs - 1) / seconds, "accuracy": correct / len(test_images)}))
 
 
+def blas_folder():
+    """The folder whose libblas.so.3 torch is to load; None: there is none but the reference BLAS."""
+    named = os.environ.get("SANGAM_TORCH_BLAS")
+    folders = [named] if named else BLAS_FOLDERS
+    return next((folder for folder in folders if os.path.exists(os.path.join(folder, "libblas.so.3"))), None)
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -243,7 +255,8 @@ def of_torch(path, world):
     port = free_port()
     runs = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--torch", path, str(rank), str(world), str(port)],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             env=dict(os.environ, OMP_NUM_THREADS="1")) for rank in range(world)]
+                             env=dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
+                                      LD_LIBRARY_PATH=blas_folder())) for rank in range(world)]
     outputs = [run.communicate(timeout=DEADLINE_S) for run in runs]
     for run, (_, errors) in zip(runs, outputs):
         if run.returncode != 0:
@@ -313,6 +326,9 @@ def main():
         skip("python3-torch is not installed (apt-get install python3-torch)")
     if not os.path.isdir(DATA_ROOT):
         skip("%s is not there (apt-get install dataset-fashion-mnist)" % DATA_ROOT)
+    if blas_folder() is None:
+        skip("torch has only the reference BLAS (apt-get install libopenblas0-pthread, or SANGAM_TORCH_BLAS=FOLDER)")
+    print("torch multiplies with " + os.path.realpath(os.path.join(blas_folder(), "libblas.so.3")), flush=True)
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     for path in [os.path.abspath(path) for path in sys.argv[2:]] or [os.path.join(ROOT, job) for job in JOBS]:
         compare(path, turns)

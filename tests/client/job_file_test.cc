@@ -55,6 +55,10 @@ TEST(JobFileTest, UnknownFieldsNamePlaceAndClosestField) {
       "you mean 'epochs'? (its fields: name, seed, model, loss, data, optimizer, batch, "
       "epochs, steps, evaluation, resources, strategy, consistency, pipeline, priority, "
       "checkpoint, resume_from, on_nonfinite, loss_alert, precision)");
+  // Protobuf names the place behind the value.
+  EXPECT_EQ(Error("name: \"a\"\nstrategy: HIBRID seed: 1", "f"),
+            "f:2:18: Unknown enumeration value of \"HIBRID\" for field \"strategy\"; did you mean "
+            "'HYBRID'? (its values: DATA_PARALLEL, MODEL_PARALLEL, HYBRID, AUTO)");
   EXPECT_THAT(Error("loss { softmax_cross_entropy { x: 1 } }", "f"),
               AllOf(StartsWith("f:1:"), HasSubstr("; it has no fields")));
 }

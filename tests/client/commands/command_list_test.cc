@@ -18,29 +18,31 @@ class CommandListTest : public CommandFixture {};
 
 TEST_F(CommandListTest, HelpListsTheVerbs) {
   EXPECT_EQ(Run({"--help"}), 0);
-  EXPECT_EQ(out(),
-            "Sangam trains neural networks with parameter servers.\n\n"
-            "Usage: sangam VERB [ARGUMENT] [--FLAG=VALUE]...\n\n"
-            "  run FILE       Run a job on this machine, with daemons of its own.\n"
-            "  plan FILE      Show how a job would run: the strategies, their memory and time.\n"
-            "  submit FILE    Queue a job.\n"
-            "  list           List the jobs.\n"
-            "  describe JOB   Show all that is known of a job.\n"
-            "  watch JOB      Follow a job to its end.\n"
-            "  wait JOB       Wait until a job has ended, or has come to a state.\n"
-            "  logs JOB       Show what the daemons logged about a job.\n"
-            "  cancel JOB     End a job.\n"
-            "  delete JOB     Forget a job that has ended.\n"
-            "  trace JOB      Write what a job's workers did to a file for a trace viewer.\n"
-            "  export JOB     Write a job's weights to a file.\n"
-            "  checkpoint list|verify [JOB[/STEP]] List checkpoints, or read one from end to end.\n"
-            "  resume JOB[/STEP] Queue a job that goes on from a checkpoint.\n"
-            "  cluster        List the servers and workers.\n\n"
-            "sangam VERB --help tells more of a verb and shows examples; sangam --version the "
-            "version.\n"
-            "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused, 3 job "
-            "failed,\n4 job cancelled, 5 not found, 7 coordinator out of reach, 8 no room, 9 "
-            "timeout,\n65 damaged data, 130 interrupted.\n");
+  EXPECT_EQ(
+      out(),
+      "Sangam trains neural networks with parameter servers.\n\n"
+      "Usage: sangam VERB [ARGUMENT] [--FLAG=VALUE]...\n\n"
+      "  run FILE           Run a job on this machine, with daemons of its own.\n"
+      "  plan FILE          Show how a job would run: the strategies, their memory and time.\n"
+      "  submit FILE        Queue a job.\n"
+      "  list               List the jobs.\n"
+      "  describe JOB       Show all that is known of a job.\n"
+      "  watch JOB          Follow a job to its end.\n"
+      "  wait JOB           Wait until a job has ended, or has come to a state.\n"
+      "  logs JOB           Show what the daemons logged about a job.\n"
+      "  cancel JOB         End a job.\n"
+      "  delete JOB         Forget a job that has ended.\n"
+      "  trace JOB          Write what a job's workers did to a file for a trace viewer.\n"
+      "  export JOB         Write a job's weights to a file.\n"
+      "  checkpoint list|verify [JOB[/STEP]]\n"
+      "                     List checkpoints, or read one from end to end.\n"
+      "  resume JOB[/STEP]  Queue a job that goes on from a checkpoint.\n"
+      "  cluster            List the servers and workers.\n\n"
+      "sangam VERB --help tells more of a verb and shows examples; sangam --version\n"
+      "the version.\n"
+      "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused,\n"
+      "3 job failed, 4 job cancelled, 5 not found, 7 coordinator out of reach,\n"
+      "8 no room, 9 timeout, 65 damaged data, 130 interrupted.\n");
   EXPECT_EQ(err(), "");
   const std::string help = out();
   EXPECT_EQ(Run({"help"}), 0);

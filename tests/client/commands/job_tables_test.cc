@@ -176,7 +176,6 @@ TEST(JobTablesTest, HowAModelIsSpread) {
                 "2.0 GiB, and\n"
                 "            HYBRID; needs 4 workers\n"
                 "bubble      12.3% of step 41, which took 85.1 ms\n"
-                "weights     not held\n"
                 "\n"
                 "stages\n"
                 "  STAGE  BLOCKS    PARAMETERS  WORKERS\n"

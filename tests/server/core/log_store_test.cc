@@ -51,6 +51,18 @@ TEST(LogStoreTest, ADaemonGoesByItsNameOrWithItsRole) {
   EXPECT_EQ(store.After(1, 0, "none", 10).revision, 3u);
 }
 
+TEST(LogStoreTest, LinesAfterARestartAreNewToWhoSawMoreBefore) {
+  LogStore store({});
+  store.BeginAfter(100);
+  store.Add(1, Line("w", "a"));
+  store.Add(1, Line("w", "b"));
+  // Nothing was dropped: the lines between are of another process.
+  EXPECT_EQ(Text(store.After(1, 0, "", 10)), "101:a 102:b ");
+  EXPECT_EQ(Text(store.After(1, 14, "", 10)), "101:a 102:b ");
+  EXPECT_EQ(Text(store.After(1, 101, "", 10)), "102:b ");
+  EXPECT_EQ(Text(store.After(1, 500, "", 10)), "101:a 102:b ");
+}
+
 TEST(LogStoreTest, IsBounded) {
   LogStore::Options options;
   options.max_jobs = 2;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/kernel.h"
+#include "worker/backend/cpu/vector.h"
 #include "worker/backend/views.h"
 
 namespace sangam::cpu_kernels {
@@ -40,6 +42,41 @@ SANGAM_CPU_INLINE void ForEachWindow(const WindowShape& shape, int64_t images, c
   }
 }
 
+template <typename Lanes>
+SANGAM_CPU_INLINE void Load(const float* from, Lanes* lanes) {
+  std::memcpy(lanes, from, sizeof(Lanes));
+}
+
+template <typename Lanes>
+SANGAM_CPU_INLINE void Store(const Lanes& lanes, float* to) {
+  std::memcpy(to, &lanes, sizeof(Lanes));
+}
+
+// Gives each result's gradient to the first element of its window that is the largest, in an
+// image's channels that a `Lanes` (Vector or float) has room for: the pointers are to the first of
+// them.
+template <typename Lanes>
+SANGAM_CPU_INLINE void MaxPoolLanesBackward(const WindowShape& shape, const float* in,
+                                            const float* out, const float* output_gradient,
+                                            float* input_gradient) {
+  Lanes largest;
+  Lanes left;  // the gradient, until an element has taken it
+  ForEachWindow(
+      shape, 1,
+      [&largest, &left, out, output_gradient](int64_t result) {
+        Load(out + result, &largest);
+        Load(output_gradient + result, &left);
+      },
+      [&largest, &left, in, input_gradient](int64_t /*result*/, int64_t pixel) {
+        Lanes x, dx;
+        Load(in + pixel, &x);
+        Load(input_gradient + pixel, &dx);
+        const auto takes = (x == largest) | ((x != x) & (largest != largest));
+        Store(dx + (takes ? left : Lanes{}), input_gradient + pixel);
+        left = takes ? Lanes{} : left;
+      });
+}
+
 }  // namespace
 
 SANGAM_CPU_KERNEL
@@ -61,29 +98,19 @@ void MaxPool2d(const WindowShape& shape, ConstMatrix in, float* out) {
 SANGAM_CPU_KERNEL
 void MaxPool2dBackward(const WindowShape& shape, ConstMatrix in, const float* out,
                        const float* output_gradient, float* input_gradient) {
-  // Channels whose first largest element is looked for side by side.
-  constexpr int64_t kBlock = 64;
-  const int64_t channels = shape.in.channels;
-  const float* data = in.data;
   std::fill_n(input_gradient, in.size(), 0.0f);
-  float left[kBlock];  // the gradient, until an element has taken it
-  for (int64_t block = 0; block < channels; block += kBlock) {
-    const int64_t count = std::min(kBlock, channels - block);
-    ForEachWindow(
-        shape, in.rows,
-        [&left, output_gradient, block, count](int64_t result) {
-          for (int64_t c = 0; c < count; ++c) left[c] = output_gradient[result + block + c];
-        },
-        [&left, out, data, input_gradient, block, count](int64_t result, int64_t pixel) {
-          const float* y = out + result + block;
-          const float* x = data + pixel + block;
-          float* dx = input_gradient + pixel + block;
-          for (int64_t c = 0; c < count; ++c) {
-            const bool takes = x[c] == y[c] || (x[c] != x[c] && y[c] != y[c]);
-            dx[c] += takes ? left[c] : 0.0f;
-            left[c] = takes ? 0.0f : left[c];
-          }
-        });
+  for (int64_t image = 0; image < in.rows; ++image) {
+    const float* x = in.data + image * shape.in.elements();
+    float* dx = input_gradient + image * shape.in.elements();
+    const float* y = out + image * shape.out().elements();
+    const float* dy = output_gradient + image * shape.out().elements();
+    int64_t c = 0;
+    for (; c + kVectorLanes <= shape.in.channels; c += kVectorLanes) {
+      MaxPoolLanesBackward<Vector>(shape, x + c, y + c, dy + c, dx + c);
+    }
+    for (; c < shape.in.channels; ++c) {
+      MaxPoolLanesBackward<float>(shape, x + c, y + c, dy + c, dx + c);
+    }
   }
 }
 
