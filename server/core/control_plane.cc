@@ -150,6 +150,7 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     member = found->run.Find(request.daemon());
   }
   if (!member.has_value()) {
+    if (TakeLateSkips(request, now)) return absl::OkStatus();
     return absl::AbortedError(
         absl::StrCat("job ", request.job(), ", generation ", request.generation(), ": ",
                      ToString(KeyOf(request.daemon())), " has no part in it (any more)"));
@@ -169,9 +170,37 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
       Measure(found->run, member->index, report);
       journal_.Add(found->run, *member, report);
     }
+    if (effects.skipped_steps > 0) journal_.SetSkipped(request.job(), found->run.skipped());
     Apply(request.job(), effects, now);
   }
   return absl::OkStatus();
+}
+
+bool ControlPlane::TakeLateSkips(const v1::ReportRequest& request, Moment now) {
+  WeightHolds::Hold* hold = holds_.Find(request.job());
+  const AssignmentBoard::Entry* entry = board_.Get(KeyOf(request.daemon()));
+  if (hold == nullptr || entry == nullptr) return false;
+  const auto found = entry->assignments.find(request.job());
+  if (found == entry->assignments.end()) return false;
+  const v1::Plan& plan = found->second->plan();
+  if (plan.generation() != request.generation() || request.daemon().role() != v1::SERVER ||
+      plan.server(0).name() != request.daemon().name()) {
+    return false;
+  }
+  bool any = false;
+  for (const v1::JobReport& report : request.report()) {
+    if (!report.has_skipped_step()) continue;
+    any = true;
+    if (report.skipped_step().step() >= jobs_.Get(hold->job)->progress().steps_total() ||
+        !hold->skipped.Add(report.skipped_step().step())) {
+      continue;
+    }
+    jobs_.AddSkippedSteps(hold->job, 1);
+    jobs_.AddMessage(hold->job, SkippedText(report.skipped_step()), now.wall);
+    journal_.SetSkipped(hold->job, hold->skipped);
+    changes_.events = true;
+  }
+  return any;
 }
 
 void ControlPlane::KeepLines(const v1::DaemonIdentity& daemon, uint64_t job,
@@ -715,7 +744,7 @@ void ControlPlane::KeepWeights(const JobRun& run) {
   const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
   hold->set_first_step(run.first_step());
   hold->set_first_updates(run.first_updates());
-  WeightHolds::Hold kept{run.job(), KeptBytes(run.plan())};
+  WeightHolds::Hold kept{run.job(), KeptBytes(run.plan()), run.skipped()};
   for (const auto& [server, bytes] : kept.bytes) board_.Assign({v1::SERVER, server}, hold);
   journal_.Assign(*hold);
   jobs_.SetWeightsAvailable(run.job(), true);

@@ -213,7 +213,7 @@ class ControlPlane {
 
   // Parts of Restore.
   void RestoreDaemon(const v1::SavedDaemon& saved, Moment now);
-  void RestoreHold(const v1::Assignment& assignment);
+  void RestoreHold(const RunJournal::Held& held);
   void RestoreRun(const RunJournal::Held& held, Moment now);
   // Why nobody can go on with the plan, empty when all its daemons are there.
   std::string MissingMember(const v1::Plan& plan) const;
@@ -235,6 +235,9 @@ class ControlPlane {
   ClusterSnapshot Snapshot();
   // Living ones.
   std::vector<CandidateDaemon> Candidates(v1::DaemonRole role) const;
+  // Takes steps that were skipped of a job that has succeeded meanwhile: the server that counts
+  // votes and the workers tell by ways of their own. False: they are of no such job.
+  bool TakeLateSkips(const v1::ReportRequest& request, Moment now);
   // Keeps what a daemon logged about a job.
   void KeepLines(const v1::DaemonIdentity& daemon, uint64_t job, const v1::LogReport& log);
   // The run of a job, nullptr when it has none, or is in another generation.

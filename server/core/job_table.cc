@@ -273,6 +273,16 @@ absl::StatusOr<JobTable::Events> JobTable::EventsAfter(uint64_t id, uint64_t aft
   return result;
 }
 
+std::vector<v1::StepMetrics> JobTable::StepsOf(uint64_t id) const {
+  std::vector<v1::StepMetrics> steps;
+  const auto found = jobs_.find(id);
+  SANGAM_CHECK(found != jobs_.end());
+  for (v1::JobEvent& event : found->second.events.After(0, options_.max_events)) {
+    if (event.has_step()) steps.push_back(std::move(*event.mutable_step()));
+  }
+  return steps;
+}
+
 std::vector<uint64_t> JobTable::Queued() const {
   std::vector<uint64_t> ids;
   for (const auto& [id, record] : jobs_) {

@@ -101,11 +101,11 @@ class JobTable {
   // What a queued job waits for becomes its reason, and a message when it is news.
   void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
   void SetWeightsAvailable(uint64_t id, bool available);
-  // Bytes on all servers together.
   // Those that are there now, ascending; `news` is a step of theirs and an event, unless the job
   // has ended.
   void SetCheckpoints(uint64_t id, const std::vector<v1::CheckpointSummary>& all, uint64_t news,
                       absl::Time now);
+  // Bytes on all servers together.
   void SetServerMemory(uint64_t id, uint64_t bytes);
 
   // Forgets a job and its request_id.
@@ -126,6 +126,9 @@ class JobTable {
   // At most `max` events above revision `after`.
   // Errors: NotFound  no such job
   absl::StatusOr<Events> EventsAfter(uint64_t id, uint64_t after, size_t max) const;
+
+  // The steps among the job's events, in order. REQUIRES: the job exists.
+  std::vector<v1::StepMetrics> StepsOf(uint64_t id) const;
 
   // Oldest first.
   std::vector<uint64_t> Queued() const;
