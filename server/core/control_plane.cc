@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -307,6 +308,15 @@ absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request
 absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment now) {
   Advance(now);
   ASSIGN_OR_RETURN(const uint64_t id, jobs_.Find(request.job()));
+  if (const auto resumers = jobs_.ResumersOf(id); !resumers.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", id, ": job ", resumers.begin()->second, " is to go on from its checkpoint of step ",
+        resumers.begin()->first, "; cancel that one first, or wait until it runs"));
+  }
+  if (writing_.count(id) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("job ", id, ": a checkpoint of it is being written; try again"));
+  }
   // While it is still there to be marked.
   if (HasEnded(jobs_.Get(id)->state())) ReleaseWeights(id, "the job is deleted");
   RETURN_IF_ERROR(jobs_.Delete(id));
@@ -659,7 +669,9 @@ std::optional<ControlPlane::CheckpointToWrite> ControlPlane::TakeCheckpoint() {
   for (auto& [job, run] : runs_) {
     if (run.checkpoints == nullptr) continue;
     const std::optional<CheckpointPolicy::Ready> ready = run.checkpoints->TakeReady();
-    if (ready.has_value()) return CheckpointToWrite{ready->step, ready->updates, run.assignment};
+    if (!ready.has_value()) continue;
+    writing_.insert(job);
+    return CheckpointToWrite{ready->step, ready->updates, run.assignment};
   }
   return std::nullopt;
 }
@@ -669,6 +681,7 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
                                 Moment now) {
   Advance(now);
   const v1::Plan& plan = checkpoint.assignment->plan();
+  writing_.erase(plan.job());
   Run* const found = FindRun(plan.job(), plan.generation());
   if (found != nullptr && found->checkpoints != nullptr) {
     found->checkpoints->OnEnd(checkpoint.step, now.steady);
@@ -693,6 +706,21 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
     Note(found != nullptr, "checkpoint failed",
          {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});
   }
+  changes_.events = true;
+}
+
+void ControlPlane::OnCheckpointsFound(uint64_t job,
+                                      const std::vector<v1::CheckpointSummary>& all, Moment now) {
+  const v1::Job* known = jobs_.Get(job);
+  if (known == nullptr) return;
+  std::set<uint64_t> missing;
+  for (const v1::CheckpointSummary& summary : known->checkpoint()) missing.insert(summary.step());
+  std::vector<uint64_t> news;
+  for (const v1::CheckpointSummary& summary : all) {
+    if (missing.erase(summary.step()) == 0) news.push_back(summary.step());
+  }
+  if (!missing.empty()) jobs_.SetCheckpoints(job, all, 0, now.wall);
+  for (const uint64_t step : news) jobs_.SetCheckpoints(job, all, step, now.wall);
   changes_.events = true;
 }
 

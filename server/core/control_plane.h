@@ -167,6 +167,8 @@ class ControlPlane {
   // never ends the job.
   void OnCheckpoint(const CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all, Moment now);
+  // The checkpoints of a job that the disk has, after a restart.
+  void OnCheckpointsFound(uint64_t job, const std::vector<v1::CheckpointSummary>& all, Moment now);
   // The newest assignment of a job that prepares or runs, for one of its daemons.
   // Errors: NotFound  no such job, or the daemon has no part in this generation
   absl::StatusOr<std::shared_ptr<const v1::Assignment>> AssignmentOf(
@@ -184,6 +186,8 @@ class ControlPlane {
   absl::StatusOr<v1::Job> Submit(JobTable::Submission submission, Moment now);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, Moment now);
   // Forgets a job that has ended, and lets go of its weights.
+  // Errors: NotFound; FailedPrecondition  it has not ended, or another one is to go on from it;
+  //         Unavailable  a checkpoint of it is being written
   absl::Status Delete(const v1::DeleteJobRequest& request, Moment now);
   v1::Cluster DescribeCluster(Moment now) const;
   const JobTable& jobs() const { return jobs_; }
@@ -277,6 +281,7 @@ class ControlPlane {
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
   RunJournal journal_;
+  std::set<uint64_t> writing_;            // jobs with a checkpoint that was taken
   std::set<DaemonKey> changed_daemons_;  // since the last TakeChanges
   uint64_t starts_ = 0;
   // What the coordinator's own record says.

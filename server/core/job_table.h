@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ class JobTable {
     v1::JobSpec spec;
     v1::ModelLayout layout;
     std::string request_id;  // may be empty
+    // spec.resume_from before it was resolved, which tells whether a repetition is the same.
+    std::string asked_resume_from = {};
   };
 
   // Some events of one job.
@@ -75,16 +78,22 @@ class JobTable {
 
   // Queues a job and returns its id; the id of the first submission when it was submitted before
   // under the same request_id.
-  // Errors: AlreadyExists      request_id was used with another specification
-  //         ResourceExhausted  too many jobs are queued
+  // Errors: as FindRequest and CheckRoom
   absl::StatusOr<uint64_t> Submit(Submission submission, absl::Time now);
 
   // Errors: FailedPrecondition  the change is not legal; NotFound  no such job
   absl::Status ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
                            absl::Time now);
 
-  // Whether a job was submitted under this request_id and is remembered.
-  bool IsKnown(const std::string& request_id) const;
+  // The job that was submitted before under the same request_id; nothing: there is none that is
+  // remembered. Errors: AlreadyExists  it has another specification
+  absl::StatusOr<std::optional<uint64_t>> FindRequest(const Submission& submission) const;
+
+  // Errors: ResourceExhausted  too many jobs are queued
+  absl::Status CheckRoom() const;
+
+  // The jobs that still have to read a checkpoint of this one, by its step.
+  std::map<uint64_t, uint64_t> ResumersOf(uint64_t id) const;
 
   // Notes who a job runs on and how its model is spread: `chosen` is the forecast that the plan was
   // made for, `reason` why it was chosen.
@@ -145,6 +154,7 @@ class JobTable {
     v1::Job job;
     EventLog events;
     std::string request_id;
+    std::string asked_resume_from = {};
   };
 
   absl::Status RestoreRecord(const RecordKey& key, const std::string& value);

@@ -41,7 +41,7 @@ CheckpointOutput::CheckpointOutput(Disk* disk, std::string folder, CheckpointMan
       manifest_(std::move(manifest)),
       layout_(std::move(layout)),
       final_(absl::StrCat(folder_, "/step-", manifest_.step)),
-      partial_(absl::StrCat(final_, ".partial")) {}
+      partial_(absl::StrCat(final_, kPartial)) {}
 
 absl::StatusOr<std::unique_ptr<CheckpointOutput>> CheckpointOutput::Begin(
     Disk* disk, const std::string& folder, CheckpointManifest manifest, CheckpointLayout layout) {

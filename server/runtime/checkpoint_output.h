@@ -23,6 +23,9 @@ namespace sangam {
 // whenever the process is killed. Needs memory for one block. Not thread-safe.
 class CheckpointOutput {
  public:
+  // Ends the name of a folder that is not complete.
+  static constexpr char kPartial[] = ".partial";
+
   // `folder`: of the job's checkpoints, made when it is missing. What an earlier process left
   // unfinished of this step is removed. `manifest`: without files. `disk` must outlive the object.
   // Errors: as the system says

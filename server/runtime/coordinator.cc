@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -109,6 +110,7 @@ absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
                      "; the model has too many layers"));
   }
   submission.request_id = request_id;
+  submission.asked_resume_from = spec.resume_from();
   return submission;
 }
 
@@ -142,8 +144,32 @@ auto Coordinator::Do(Change change) {
 absl::Status Coordinator::Restore(RecordStore* store) {
   ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
   writer_ = std::make_unique<RecordWriter>(store);
-  return Do(
-      [&records](ControlPlane* control, Moment now) { return control->Restore(records, now); });
+  RETURN_IF_ERROR(Do(
+      [&records](ControlPlane* control, Moment now) { return control->Restore(records, now); }));
+  // One may have been complete a moment before the earlier coordinator ended.
+  if (checkpoints_ == nullptr) return absl::OkStatus();
+  std::vector<uint64_t> jobs;
+  {
+    MutexLock lock(&mutex_);
+    for (const uint64_t id : control_.jobs().Ids()) {
+      if (control_.jobs().Get(id)->spec().has_checkpoint()) jobs.push_back(id);
+    }
+  }
+  for (const uint64_t id : jobs) {
+    const std::vector<v1::CheckpointSummary> all = checkpoints_->SummariesOf(id);
+    RETURN_IF_ERROR(Do([id, &all](ControlPlane* control, Moment now) {
+      control->OnCheckpointsFound(id, all, now);
+      return absl::OkStatus();
+    }));
+  }
+  return absl::OkStatus();
+}
+
+std::set<uint64_t> Coordinator::StepsToKeep(uint64_t job) const {
+  MutexLock lock(&mutex_);
+  std::set<uint64_t> steps;
+  for (const auto& [step, resumer] : control_.jobs().ResumersOf(job)) steps.insert(step);
+  return steps;
 }
 
 absl::Status Coordinator::AwaitWritten(uint64_t ticket) const {
@@ -409,11 +435,23 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
-  RETURN_IF_ERROR(PrepareCheckpoints(&submission));
-  // The answer to a repetition does not depend on what has become of the cluster meanwhile.
-  if (request.validate_only() || !IsKnown(submission.request_id)) {
-    RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
+  // The answer to a repetition does not depend on what has become of cluster and checkpoints
+  // meanwhile.
+  std::optional<v1::Job> known;
+  uint64_t ticket = 0;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(const std::optional<uint64_t> id, control_.jobs().FindRequest(submission));
+    if (id.has_value()) known = *control_.jobs().Get(*id);
+    if (!id.has_value()) RETURN_IF_ERROR(control_.jobs().CheckRoom());
+    ticket = NewestTicket();
   }
+  if (known.has_value() && !request.validate_only()) {
+    RETURN_IF_ERROR(AwaitWritten(ticket));
+    return *std::move(known);
+  }
+  RETURN_IF_ERROR(PrepareCheckpoints(&submission));
+  RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
   if (request.validate_only()) {
     v1::Job job;
     *job.mutable_spec() = std::move(submission.spec);
@@ -433,11 +471,6 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
 absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) const {
   ASSIGN_OR_RETURN(const JobTable::Submission submission, Validate(request.spec(), ""));
   return PlanJob(submission.spec, submission.layout, ViewFor(submission));
-}
-
-bool Coordinator::IsKnown(const std::string& request_id) const {
-  MutexLock lock(&mutex_);
-  return control_.jobs().IsKnown(request_id);
 }
 
 absl::Status Coordinator::CheckAdmission(const JobTable::Submission& submission,

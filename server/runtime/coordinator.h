@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ class Coordinator {
   // Goes on where the coordinator ended that wrote the store, and writes every change to it from
   // now on; it must outlive this object. Nobody is told of a change before it is written. While the
   // store cannot be written, calls that change something, and those that wait for news, end with
-  // Unavailable. To be called before all else but SetServing. Without it nothing is written.
+  // Unavailable. To be called before all else but SetServing and SetCheckpoints. Without it nothing is written.
   // Errors: DataLoss     a record makes no sense; names it
   //         Unavailable  the store cannot be written
   //         others       as RecordStore::Load
@@ -96,13 +97,15 @@ class Coordinator {
                     const absl::StatusOr<v1::ReadyReport>& facts);
 
   // Where checkpoints are; none without. `wake`: called on any thread, without the lock, when
-  // TakeCheckpoint may have one. To be called before the first job; `store` must outlive the
-  // object.
+  // TakeCheckpoint may have one. To be called before the first job and before Restore; `store` must
+  // outlive the object.
   void SetCheckpoints(const CheckpointStore* store, std::function<void()> wake);
   // As ControlPlane's.
   std::optional<ControlPlane::CheckpointToWrite> TakeCheckpoint();
   void OnCheckpoint(const ControlPlane::CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all);
+  // Steps of the job's checkpoints that other jobs are still to begin with.
+  std::set<uint64_t> StepsToKeep(uint64_t job) const;
   // For a server that begins a job from a checkpoint: calls `page` with its pages.
   // Errors: as ClusterService.ReadCheckpoint and `page`
   absl::Status ReadCheckpoint(const v1::ReadCheckpointRequest& request,
@@ -158,7 +161,6 @@ class Coordinator {
   // Unavailable when it is not.
   template <typename Change>
   auto Do(Change change);
-  bool IsKnown(const std::string& request_id) const;
   // That there is a place for checkpoints.
   absl::Status CheckStateDir(absl::string_view what) const;
   // Checks what the job asks of checkpoints; its resume_from becomes "<job>/<step>".

@@ -288,16 +288,16 @@ TEST(JobTableTest, ARequestIsKnownAsLongAsItsJob) {
   JobTable::Options options;
   options.max_ended = 1;
   JobTable table(options);
-  EXPECT_FALSE(table.IsKnown(""));
+  EXPECT_FALSE(IsKnown(table, ""));
   const uint64_t first = Submitted(&table, "job", "a");
   Submitted(&table, "job");
-  EXPECT_TRUE(table.IsKnown("a"));
-  EXPECT_FALSE(table.IsKnown("b"));
-  EXPECT_FALSE(table.IsKnown(""));
+  EXPECT_TRUE(IsKnown(table, "a"));
+  EXPECT_FALSE(IsKnown(table, "b"));
+  EXPECT_FALSE(IsKnown(table, ""));
   End(&table, first);
-  EXPECT_TRUE(table.IsKnown("a"));
+  EXPECT_TRUE(IsKnown(table, "a"));
   End(&table, Submitted(&table));
-  EXPECT_FALSE(table.IsKnown("a"));
+  EXPECT_FALSE(IsKnown(table, "a"));
 }
 
 TEST(JobTableTest, ListsByState) {
@@ -328,7 +328,7 @@ TEST(JobTableTest, DeletesAJobThatHasEndedWithItsRequestId) {
   ASSERT_TRUE(table.ChangeState(1, v1::CANCELLED, "", kNow).ok());
   EXPECT_TRUE(table.Delete(1).ok());
   EXPECT_EQ(table.Delete(1).code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(table.IsKnown("once"));
+  EXPECT_FALSE(IsKnown(table, "once"));
   EXPECT_EQ(*table.Submit(Submission("job", "once"), kNow), 2u);
   // What is forgotten of the others does not stumble over it.
   ASSERT_TRUE(table.ChangeState(2, v1::CANCELLED, "", kNow).ok());
