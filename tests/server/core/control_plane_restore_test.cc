@@ -348,6 +348,78 @@ TEST(ControlPlaneRestoreTest, TheLogGoesOnBehindTheOldNumbers) {
   EXPECT_EQ(found.lines[0].dropped(), 0u);
 }
 
+// A job that runs and asks for checkpoints; step 2 can be written down.
+class CheckpointWorld : public World {
+ public:
+  CheckpointWorld() {
+    v1::JobSpec spec = SmallJob("job", 2, 1);
+    spec.mutable_checkpoint()->set_every_steps(2);
+    for (const std::string name : {"w-1", "s-1", "w-2"}) Join(name);
+    EXPECT_TRUE(Submit(spec).ok());
+    for (const std::string name : {"w-1", "s-1", "w-2"}) {
+      EXPECT_TRUE(Report(name, 1, Ready()).ok());
+    }
+    v1::JobReport report;
+    report.mutable_snapshot()->set_step(2);
+    report.mutable_snapshot()->set_updates(2);
+    EXPECT_TRUE(Report("s-1", 1, report).ok());
+  }
+  void Cancel(const std::string& job) {
+    v1::CancelJobRequest request;
+    request.set_job(job);
+    EXPECT_TRUE(control().Cancel(request, Now()).ok());
+  }
+  absl::Status Delete(const std::string& job) {
+    v1::DeleteJobRequest request;
+    request.set_job(job);
+    return control().Delete(request, Now());
+  }
+};
+
+TEST(ControlPlaneRestoreTest, ACheckpointThatWasCompleteButNotNotedIsFound) {
+  CheckpointWorld world;
+  ASSERT_TRUE(world.control().TakeCheckpoint().has_value());
+  world.Restart();
+  v1::CheckpointSummary summary;
+  summary.set_step(2);
+  const uint64_t seen = world.control().jobs().EventsAfter(1, 0, 1000)->events.back().revision();
+  world.control().OnCheckpointsFound(1, {summary}, world.Now());
+  ASSERT_EQ(world.Job(1).checkpoint_size(), 1);
+  EXPECT_EQ(world.Job(1).checkpoint(0).step(), 2u);
+  const auto events = world.control().jobs().EventsAfter(1, seen, 1000)->events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].checkpoint().step(), 2u);
+  // Nothing is told twice, and what is gone is gone.
+  world.control().OnCheckpointsFound(1, {summary}, world.Now());
+  EXPECT_EQ(world.control().jobs().EventsAfter(1, seen, 1000)->events.size(), 1u);
+  world.control().OnCheckpointsFound(1, {}, world.Now());
+  EXPECT_EQ(world.Job(1).checkpoint_size(), 0);
+}
+
+TEST(ControlPlaneRestoreTest, AJobIsNotDeletedWhileItsCheckpointIsWritten) {
+  CheckpointWorld world;
+  const auto checkpoint = world.control().TakeCheckpoint();
+  ASSERT_TRUE(checkpoint.has_value());
+  world.Cancel("1");
+  EXPECT_EQ(world.Delete("1").code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(world.control().jobs().Get(1), nullptr);
+  world.control().OnCheckpoint(*checkpoint, absl::AbortedError("cancelled"), world.Now());
+  EXPECT_TRUE(world.Delete("1").ok());
+}
+
+TEST(ControlPlaneRestoreTest, AJobIsNotDeletedWhileAnotherIsToGoOnFromIt) {
+  CheckpointWorld world;
+  v1::JobSpec spec = SmallJob("next", 2, 1);
+  spec.set_resume_from("1/2");
+  ASSERT_TRUE(world.Submit(spec).ok());
+  world.Cancel("1");
+  const absl::Status refused = world.Delete("1");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("job 2 is to go on from its checkpoint"));
+  world.Cancel("2");
+  EXPECT_TRUE(world.Delete("1").ok());
+}
+
 // What was said before a restart and is said again does no harm either.
 TEST(ControlPlaneRestoreTest, ReportsThatComeAgainAfterARestartChangeNothing) {
   World undisturbed;
