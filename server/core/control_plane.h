@@ -281,7 +281,7 @@ class ControlPlane {
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
   RunJournal journal_;
-  std::set<uint64_t> writing_;            // jobs with a checkpoint that was taken
+  std::set<uint64_t> writing_;           // jobs with a checkpoint that was taken
   std::set<DaemonKey> changed_daemons_;  // since the last TakeChanges
   uint64_t starts_ = 0;
   // What the coordinator's own record says.

@@ -112,8 +112,8 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
   changes_.events = true;
 }
 
-void ControlPlane::OnCheckpointsFound(uint64_t job,
-                                      const std::vector<v1::CheckpointSummary>& all, Moment now) {
+void ControlPlane::OnCheckpointsFound(uint64_t job, const std::vector<v1::CheckpointSummary>& all,
+                                      Moment now) {
   const v1::Job* known = jobs_.Get(job);
   if (known == nullptr) return;
   std::set<uint64_t> missing;

@@ -162,10 +162,8 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
                                 options_.starting_deadline + options_.membership.reattach};
   const ServerBytes bytes =
       TrainingBytes(held.assignment->plan(), held.assignment->spec().optimizer());
-  JobRun run =
-      running ? JobRun(held.assignment, options,
-                       PastOf(jobs_, held, now.wall), now.steady)
-              : JobRun(held.assignment, options, now.steady);
+  JobRun run = running ? JobRun(held.assignment, options, PastOf(jobs_, held, now.wall), now.steady)
+                       : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
   if (const std::string missing = MissingMember(held.assignment->plan()); !missing.empty()) {
     EndRun(job, {v1::FAILED, absl::StrCat(missing, " lost")}, now);

@@ -43,8 +43,8 @@ bool MayComeFromPeer(int code, bool running) {
 }  // namespace
 
 std::string SkippedText(const v1::SkippedStepReport& report) {
-  return absl::StrCat("step ", report.step(), " was skipped: the gradient is not finite: ",
-                      report.why());
+  return absl::StrCat("step ", report.step(),
+                      " was skipped: the gradient is not finite: ", report.why());
 }
 
 JobRun::JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, absl::Duration now)

@@ -409,8 +409,7 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
   if (key.kind == RecordKind::kJob) {
     v1::SavedJob saved;
     if (!saved.ParseFromString(value)) return damaged();
-    Record record{{}, EventLog(options_.max_events), saved.request_id(),
-                  saved.asked_resume_from()};
+    Record record{{}, EventLog(options_.max_events), saved.request_id(), saved.asked_resume_from()};
     record.job.set_id(key.job);
     *record.job.mutable_spec() = std::move(*saved.mutable_spec());
     *record.job.mutable_layout() = std::move(*saved.mutable_layout());

@@ -144,8 +144,8 @@ auto Coordinator::Do(Change change) {
 absl::Status Coordinator::Restore(RecordStore* store) {
   ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
   writer_ = std::make_unique<RecordWriter>(store);
-  RETURN_IF_ERROR(Do(
-      [&records](ControlPlane* control, Moment now) { return control->Restore(records, now); }));
+  RETURN_IF_ERROR(
+      Do([&records](ControlPlane* control, Moment now) { return control->Restore(records, now); }));
   // One may have been complete a moment before the earlier coordinator ended.
   if (checkpoints_ == nullptr) return absl::OkStatus();
   std::vector<uint64_t> jobs;

@@ -81,8 +81,8 @@ class Coordinator {
   // Goes on where the coordinator ended that wrote the store, and writes every change to it from
   // now on; it must outlive this object. Nobody is told of a change before it is written. While the
   // store cannot be written, calls that change something, and those that wait for news, end with
-  // Unavailable. To be called before all else but SetServing and SetCheckpoints. Without it nothing is written.
-  // Errors: DataLoss     a record makes no sense; names it
+  // Unavailable. To be called before all else but SetServing and SetCheckpoints. Without it nothing
+  // is written. Errors: DataLoss     a record makes no sense; names it
   //         Unavailable  the store cannot be written
   //         others       as RecordStore::Load
   absl::Status Restore(RecordStore* store);
