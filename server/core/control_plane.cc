@@ -160,15 +160,7 @@ absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request
 absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment now) {
   Advance(now);
   ASSIGN_OR_RETURN(const uint64_t id, jobs_.Find(request.job()));
-  if (const auto resumers = jobs_.ResumersOf(id); !resumers.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", id, ": job ", resumers.begin()->second, " is to go on from its checkpoint of step ",
-        resumers.begin()->first, "; cancel that one first, or wait until it runs"));
-  }
-  if (writing_.count(id) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("job ", id, ": a checkpoint of it is being written; try again"));
-  }
+  RETURN_IF_ERROR(CheckNotNeeded(id));
   // While it is still there to be marked.
   if (HasEnded(jobs_.Get(id)->state())) ReleaseWeights(id, "the job is deleted");
   RETURN_IF_ERROR(jobs_.Delete(id));

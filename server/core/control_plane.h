@@ -167,6 +167,10 @@ class ControlPlane {
   // never ends the job.
   void OnCheckpoint(const CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all, Moment now);
+  // Whether the checkpoints of a job may go, which need not be remembered.
+  // Errors: FailedPrecondition  another job is to go on from one
+  //         Unavailable         one is being written
+  absl::Status CheckNotNeeded(uint64_t job) const;
   // The checkpoints of a job that the disk has, after a restart.
   void OnCheckpointsFound(uint64_t job, const std::vector<v1::CheckpointSummary>& all, Moment now);
   // The newest assignment of a job that prepares or runs, for one of its daemons.

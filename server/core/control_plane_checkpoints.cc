@@ -112,6 +112,19 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
   changes_.events = true;
 }
 
+absl::Status ControlPlane::CheckNotNeeded(uint64_t job) const {
+  if (const auto resumers = jobs_.ResumersOf(job); !resumers.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job, ": job ", resumers.begin()->second, " is to go on from its checkpoint of step ",
+        resumers.begin()->first, "; cancel that one first, or wait until it runs"));
+  }
+  if (writing_.count(job) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("job ", job, ": a checkpoint of it is being written; try again"));
+  }
+  return absl::OkStatus();
+}
+
 void ControlPlane::OnCheckpointsFound(uint64_t job, const std::vector<v1::CheckpointSummary>& all,
                                       Moment now) {
   const v1::Job* known = jobs_.Get(job);

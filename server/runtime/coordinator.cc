@@ -514,12 +514,26 @@ absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request)
 }
 
 absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
-  ASSIGN_OR_RETURN(const v1::Job job, Get(request.job()));
+  const absl::StatusOr<v1::Job> job = Get(request.job());
+  if (!job.ok()) return DeleteForgotten(request.job(), job.status());
   v1::DeleteJobRequest by_id;
-  by_id.set_job(absl::StrCat(job.id()));
+  by_id.set_job(absl::StrCat(job->id()));
   RETURN_IF_ERROR(
       Do([&by_id](ControlPlane* control, Moment now) { return control->Delete(by_id, now); }));
-  return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job.id());
+  return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job->id());
+}
+
+absl::Status Coordinator::DeleteForgotten(const std::string& id_or_name,
+                                          const absl::Status& unknown) const {
+  if (checkpoints_ == nullptr) return unknown;
+  const absl::StatusOr<std::vector<v1::Checkpoint>> all = checkpoints_->List(id_or_name);
+  if (!all.ok() || all->empty()) return unknown;
+  const uint64_t id = all->front().job();
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(control_.CheckNotNeeded(id));
+  }
+  return checkpoints_->RemoveJob(id);
 }
 
 v1::Cluster Coordinator::DescribeCluster() const {

@@ -165,6 +165,8 @@ class Coordinator {
   absl::Status CheckStateDir(absl::string_view what) const;
   // Checks what the job asks of checkpoints; its resume_from becomes "<job>/<step>".
   absl::Status PrepareCheckpoints(JobTable::Submission* submission) const;
+  // Removes the checkpoints of a job that is not remembered. Errors: `unknown` when there are none
+  absl::Status DeleteForgotten(const std::string& id_or_name, const absl::Status& unknown) const;
   // Where a job with this resume_from goes on.
   absl::StatusOr<ResumePoint> FindResumePoint(const std::string& resume_from) const;
   void WakeCheckpoints();

@@ -224,6 +224,25 @@ TEST_F(CoordinatorTest, AResumeThatIsAskedAgainIsTheSameJobAlsoWithNewerCheckpoi
   EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
+TEST_F(CoordinatorTest, CheckpointsOfAForgottenJobCanBeDeleted) {
+  const CheckpointStore store(FreshFolder("forgotten"));
+  coordinator_.SetCheckpoints(&store, nullptr);
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  ASSERT_TRUE(WriteCheckpoint(store, 90, 1, request.spec()).ok());
+  request.mutable_spec()->set_name("next");
+  request.mutable_spec()->set_resume_from("90/1");
+  ASSERT_TRUE(coordinator_.Submit(request).ok());
+  v1::DeleteJobRequest forgotten;
+  forgotten.set_job("90");
+  EXPECT_EQ(coordinator_.Delete(forgotten).code(), absl::StatusCode::kFailedPrecondition);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("next");
+  ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
+  EXPECT_TRUE(coordinator_.Delete(forgotten).ok());
+  EXPECT_TRUE(store.List("")->empty());
+  EXPECT_EQ(coordinator_.Delete(forgotten).code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(CoordinatorTest, AFullQueueIsToldAlsoWhenItIsOnlyChecked) {
   v1::SubmitJobRequest request = SubmitRequest("job");
   for (int i = 0; i < 256; ++i) ASSERT_TRUE(coordinator_.Submit(request).ok());
