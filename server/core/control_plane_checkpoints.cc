@@ -114,9 +114,10 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
 
 absl::Status ControlPlane::CheckNotNeeded(uint64_t job) const {
   if (const auto resumers = jobs_.ResumersOf(job); !resumers.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", job, ": job ", resumers.begin()->second, " is to go on from its checkpoint of step ",
-        resumers.begin()->first, "; cancel that one first, or wait until it runs"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job, ": job ", resumers.begin()->second,
+                     " is to go on from its checkpoint of step ", resumers.begin()->first,
+                     "; cancel that one first, or wait until it runs"));
   }
   if (writing_.count(job) != 0) {
     return absl::UnavailableError(
