@@ -80,9 +80,16 @@ class GrpcJobClient : public JobClient {
       grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
   template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(const Request& request, Method<Request, Response> method);
-  // Repeats `attempt`, which takes the deadline of one try.
-  absl::Status Retry(const std::function<CallOutcome(absl::Duration)>& attempt);
+  absl::StatusOr<Response> Call(const Request& request, Method<Request, Response> method) {
+    return CallFor(request, method, absl::ZeroDuration());
+  }
+  // One try may take at least so long.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> CallFor(const Request& request, Method<Request, Response> method,
+                                   absl::Duration shortest);
+  // Repeats `attempt`, which takes the deadline of one try: at least `shortest`.
+  absl::Status Retry(absl::Duration shortest,
+                     const std::function<CallOutcome(absl::Duration)>& attempt);
   template <typename Request, typename Item>
   using StreamMethod = std::unique_ptr<grpc::ClientAsyncReader<Item>> (Stub::*)(
       grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
@@ -123,13 +130,14 @@ absl::Status GrpcJobClient::Pause(absl::Duration delay) {
   }
 }
 
-absl::Status GrpcJobClient::Retry(const std::function<CallOutcome(absl::Duration)>& attempt) {
+absl::Status GrpcJobClient::Retry(absl::Duration shortest,
+                                  const std::function<CallOutcome(absl::Duration)>& attempt) {
   const absl::Duration start = options_.clock->Steady();
   Backoff backoff(options_.backoff, RandomSeed());
   int tries = 0;
   while (true) {
     const absl::Duration left = options_.timeout - (options_.clock->Steady() - start);
-    const CallOutcome outcome = attempt(std::min(options_.call_deadline, left));
+    const CallOutcome outcome = attempt(std::max(std::min(options_.call_deadline, left), shortest));
     ++tries;
     RETURN_IF_ERROR(outcome.stop);
     if (!MayRepeat(outcome.rpc)) return outcome.rpc;
@@ -147,10 +155,11 @@ absl::Status GrpcJobClient::Retry(const std::function<CallOutcome(absl::Duration
 }
 
 template <typename Request, typename Response>
-absl::StatusOr<Response> GrpcJobClient::Call(const Request& request,
-                                             Method<Request, Response> method) {
+absl::StatusOr<Response> GrpcJobClient::CallFor(const Request& request,
+                                                Method<Request, Response> method,
+                                                absl::Duration shortest) {
   Response response;
-  RETURN_IF_ERROR(Retry([&](absl::Duration deadline) {
+  RETURN_IF_ERROR(Retry(shortest, [&](absl::Duration deadline) {
     grpc::ClientContext context;
     SetTimeout(deadline, &context);
     const auto reader = (stub_.get()->*method)(&context, request, queue_.queue());
@@ -166,7 +175,11 @@ absl::StatusOr<Response> GrpcJobClient::Call(const Request& request,
 }
 
 absl::StatusOr<v1::Job> GrpcJobClient::Submit(const v1::SubmitJobRequest& request) {
-  ASSIGN_OR_RETURN(v1::SubmitJobResponse response, Call(request, &Stub::PrepareAsyncSubmitJob));
+  // The checkpoint that the job goes on from is read first.
+  const absl::Duration shortest =
+      request.spec().resume_from().empty() ? absl::ZeroDuration() : options_.reading_deadline;
+  ASSIGN_OR_RETURN(v1::SubmitJobResponse response,
+                   CallFor(request, &Stub::PrepareAsyncSubmitJob, shortest));
   return std::move(*response.mutable_job());
 }
 
@@ -235,7 +248,7 @@ absl::StatusOr<v1::ListCheckpointsResponse> GrpcJobClient::ListCheckpoints(const
 absl::StatusOr<v1::Checkpoint> GrpcJobClient::VerifyCheckpoint(const std::string& checkpoint) {
   v1::VerifyCheckpointRequest request;
   request.set_checkpoint(checkpoint);
-  return Call(request, &Stub::PrepareAsyncVerifyCheckpoint);
+  return CallFor(request, &Stub::PrepareAsyncVerifyCheckpoint, options_.reading_deadline);
 }
 
 absl::StatusOr<v1::Checkpoint> GrpcJobClient::GetCheckpoint(const std::string& checkpoint) {

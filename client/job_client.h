@@ -50,6 +50,9 @@ class JobClient {
     absl::Duration timeout = absl::Seconds(10);
     // For one try.
     absl::Duration call_deadline = absl::Seconds(5);
+    // For one try of a call for which the coordinator may read a whole checkpoint: to verify it, or
+    // to submit a job that goes on from one.
+    absl::Duration reading_deadline = absl::Minutes(10);
     // For one stream of events. When it is over the next one begins where it ended, so that the
     // silent loss of a coordinator is noticed.
     absl::Duration stream_deadline = absl::Minutes(1);

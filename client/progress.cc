@@ -87,6 +87,11 @@ std::string ProgressView::Add(const v1::JobEvent& event, absl::Duration now) {
       message_ = OneLine(event.message());
       absl::StrAppend(&text, Line(message_));
       break;
+    case v1::JobEvent::kCheckpoint:
+      absl::StrAppend(&text,
+                      Line(absl::StrCat("checkpoint of step ", event.checkpoint().step(),
+                                        " is complete, ", HumanBytes(event.checkpoint().bytes()))));
+      break;
     case v1::JobEvent::KIND_NOT_SET:
     default:
       // Of a newer coordinator.

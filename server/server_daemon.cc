@@ -92,6 +92,7 @@ absl::Status ServerDaemon::MakeCoordinator(const std::string& host) {
     control.keep_records = true;
     if (options_.hold_pages) control.own_server = Identity();
     checkpoints_ = std::make_unique<CheckpointStore>(state_dir_->checkpoints());
+    RETURN_IF_ERROR(checkpoints_->RemoveLeftovers(), "--state_dir");
     // Also when the database is lost: a new job must not mix with an old one's checkpoints.
     control.last_job = checkpoints_->LargestJob();
   }

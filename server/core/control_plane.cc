@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,44 +28,16 @@
 #include "server/core/job_forecast.h"
 #include "server/core/job_run.h"
 #include "server/core/job_state.h"
-#include "server/core/log_store.h"
 #include "server/core/planner.h"
 #include "server/core/registration.h"
-#include "server/core/scheduler.h"
 #include "server/core/server_memory.h"
 #include "server/core/shortened.h"
-#include "server/core/timestamp.h"
-#include "server/core/trace_store.h"
 #include "server/core/weight_holds.h"
 
 namespace sangam {
 namespace {
 
-constexpr int kMaxReports = 1024;
 constexpr size_t kMaxReasonBytes = 4096;
-
-QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) {
-  return {id,
-          spec.name(),
-          spec.resources().workers(),
-          spec.resources().servers(),
-          spec.priority(),
-          server_bytes,
-          spec.precision() == v1::BF16};
-}
-
-bool MultipliesBf16(const v1::RegisterRequest& worker) {
-  const auto& native = worker.native_precision();
-  return std::find(native.begin(), native.end(), v1::BF16) != native.end();
-}
-
-// The same processes in the same order.
-bool AreSame(const std::vector<ChosenDaemon>& a, const std::vector<ChosenDaemon>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const ChosenDaemon& one, const ChosenDaemon& other) {
-                      return one.name == other.name && one.incarnation == other.incarnation;
-                    });
-}
 
 std::string NamesOf(const std::vector<ChosenDaemon>& daemons) {
   return absl::StrJoin(daemons, ", ", [](std::string* out, const ChosenDaemon& daemon) {
@@ -138,76 +109,6 @@ absl::StatusOr<AssignmentBoard::Entry> ControlPlane::AssignmentsOf(
   return *entry;
 }
 
-absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) {
-  RETURN_IF_ERROR(Renew(request.daemon(), now));
-  if (request.report_size() > kMaxReports) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("report: found ", request.report_size(), ", expected at most ", kMaxReports));
-  }
-  bool only_lines = request.report_size() > 0;
-  for (const v1::JobReport& report : request.report()) {
-    only_lines = only_lines && report.has_log();
-    if (report.has_log()) KeepLines(request.daemon(), request.job(), report.log());
-  }
-  // They may be about a generation that is over, or a job that is forgotten.
-  if (only_lines) return absl::OkStatus();
-  std::optional<PlanMember> member;
-  if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
-    member = found->run.Find(request.daemon());
-  }
-  if (!member.has_value()) {
-    return absl::AbortedError(
-        absl::StrCat("job ", request.job(), ", generation ", request.generation(), ": ",
-                     ToString(KeyOf(request.daemon())), " has no part in it (any more)"));
-  }
-  for (const v1::JobReport& report : request.report()) {
-    if (report.has_log()) continue;
-    // A report may end the job; what comes after it has no object.
-    Run* found = FindRun(request.job(), request.generation());
-    if (found == nullptr) break;
-    if (report.has_snapshot() && member->role == v1::SERVER) {
-      OnSnapshot(found, *member, report.snapshot(), now);
-      continue;
-    }
-    const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
-    RETURN_IF_ERROR(effects.later);
-    if (!effects.outcome.has_value()) {
-      Measure(found->run, member->index, report);
-      journal_.Add(found->run, *member, report);
-    }
-    Apply(request.job(), effects, now);
-  }
-  return absl::OkStatus();
-}
-
-void ControlPlane::KeepLines(const v1::DaemonIdentity& daemon, uint64_t job,
-                             const v1::LogReport& log) {
-  if (jobs_.Get(job) == nullptr) return;
-  for (int i = 0; i < std::min(log.line_size(), kMaxReports); ++i) {
-    const v1::LogReport::Line& reported = log.line(i);
-    v1::LogLine line;
-    *line.mutable_time() = ToTimestamp(absl::FromUnixMicros(static_cast<int64_t>(
-        std::min<uint64_t>(reported.time_us(), std::numeric_limits<int64_t>::max()))));
-    line.set_daemon(ToString(KeyOf(daemon)));
-    const bool known = reported.level() == "warning" || reported.level() == "error";
-    line.set_level(known ? reported.level() : "info");
-    line.set_text(reported.text());
-    logs_.Add(job, std::move(line));
-  }
-  changes_.events = true;
-}
-
-void ControlPlane::KeepLine(uint64_t job, bool warning, std::string text, Moment now) {
-  if (jobs_.Get(job) == nullptr) return;
-  v1::LogLine line;
-  *line.mutable_time() = ToTimestamp(now.wall);
-  line.set_daemon("coordinator");
-  line.set_level(warning ? "warning" : "info");
-  line.set_text(std::move(text));
-  logs_.Add(job, std::move(line));
-  changes_.events = true;
-}
-
 void ControlPlane::Leave(const v1::LeaveRequest& request, Moment now) {
   Advance(now);
   if (!members_.Leave(request.daemon())) return;
@@ -231,31 +132,6 @@ void ControlPlane::OnServedData(uint64_t job, uint64_t generation,
   Run* found = FindRun(job, generation);
   if (found == nullptr || found->served == nullptr) return;
   Apply(job, found->run.OnServedData(data, now.steady), now);
-}
-
-ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
-  // By name, as the scheduler chooses among workers that hold nothing.
-  std::vector<const v1::RegisterRequest*> workers;
-  for (const auto& [key, daemon] : members_.daemons()) {
-    if (workers.size() == submission.spec.resources().workers()) break;
-    if (key.role == v1::WORKER && daemon.alive) workers.push_back(&daemon.registration);
-  }
-  return ViewOf(workers, options_.link_bytes_per_second, block_times_, submission.spec,
-                submission.layout);
-}
-
-absl::Status ControlPlane::CheckAdmission(const JobTable::Submission& submission,
-                                          bool await_daemons) const {
-  const QueuedJob demand =
-      DemandOf(0, submission.spec, LargestServerBytes(submission.spec, submission.layout));
-  const std::vector<CandidateDaemon> servers = Candidates(v1::SERVER);
-  std::vector<std::string> reasons;
-  if (!await_daemons) reasons = LackingDaemons(demand, Candidates(v1::WORKER), servers);
-  if (std::string lacking = LackingMemory(demand, servers); !lacking.empty()) {
-    reasons.push_back(std::move(lacking));
-  }
-  if (reasons.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrJoin(reasons, "\n"));
 }
 
 absl::StatusOr<v1::Job> ControlPlane::Submit(JobTable::Submission submission, Moment now) {
@@ -284,6 +160,7 @@ absl::StatusOr<v1::Job> ControlPlane::Cancel(const v1::CancelJobRequest& request
 absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment now) {
   Advance(now);
   ASSIGN_OR_RETURN(const uint64_t id, jobs_.Find(request.job()));
+  RETURN_IF_ERROR(CheckNotNeeded(id));
   // While it is still there to be marked.
   if (HasEnded(jobs_.Get(id)->state())) ReleaseWeights(id, "the job is deleted");
   RETURN_IF_ERROR(jobs_.Delete(id));
@@ -379,95 +256,6 @@ void ControlPlane::ReleaseWeights(uint64_t job, absl::string_view why) {
   jobs_.SetServerMemory(job, 0);
   changes_.assignments = true;
   Note(false, "weights released", {{"job", absl::StrCat(job)}, {"why", std::string(why)}});
-}
-
-std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const {
-  std::vector<CandidateDaemon> candidates;
-  for (const auto& [key, daemon] : members_.daemons()) {
-    if (key.role != role || !daemon.alive) continue;
-    const AssignmentBoard::Entry* entry = board_.Get(key);
-    candidates.push_back({key.name, entry == nullptr ? 0 : entry->assignments.size(),
-                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0,
-                          MultipliesBf16(daemon.registration)});
-  }
-  return candidates;
-}
-
-ClusterSnapshot ControlPlane::Snapshot() {
-  ClusterSnapshot snapshot;
-  std::map<uint64_t, uint64_t> queued_bytes;
-  for (const uint64_t id : jobs_.Queued()) {
-    const v1::Job& job = *jobs_.Get(id);
-    const auto known = queued_bytes_.find(id);
-    queued_bytes[id] =
-        known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
-    snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
-  }
-  queued_bytes_ = std::move(queued_bytes);
-  for (const auto& [id, run] : runs_) {
-    RunningJob running{id, run.run.spec().name(), run.run.spec().priority(), {}, run.server_bytes};
-    for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
-      running.workers.push_back(worker.name());
-    }
-    snapshot.running.push_back(std::move(running));
-  }
-  snapshot.workers = Candidates(v1::WORKER);
-  snapshot.servers = Candidates(v1::SERVER);
-  return snapshot;
-}
-
-void ControlPlane::Schedule(Moment now) {
-  // What is there shows when they have come back.
-  if (members_.num_awaited() > 0) return;
-  Decision decision = Decide(Snapshot());
-  while (decision.impossible.has_value()) {
-    ChangeState(decision.impossible->job, v1::FAILED, decision.impossible->reason, now);
-    decision = Decide(Snapshot());
-  }
-  for (const WaitingJob& waiting : decision.waiting) {
-    jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
-    changes_.events = true;
-  }
-  if (!decision.start.has_value()) {
-    to_plan_ = nullptr;
-    return;
-  }
-  const StartJob& start = *decision.start;
-  if (to_plan_ != nullptr && to_plan_->job == start.job &&
-      AreSame(to_plan_->workers, Choose(v1::WORKER, start.workers)) &&
-      AreSame(to_plan_->servers, Choose(v1::SERVER, start.servers))) {
-    return;
-  }
-  to_plan_ = ToPlanOf(start);
-  to_plan_taken_ = false;
-}
-
-std::vector<ChosenDaemon> ControlPlane::Choose(v1::DaemonRole role,
-                                               const std::vector<std::string>& names) const {
-  std::vector<ChosenDaemon> chosen;
-  for (const std::string& name : names) {
-    const v1::RegisterRequest& known = RegistrationOf(role, name);
-    chosen.push_back({name, known.daemon().incarnation(), known.address()});
-  }
-  return chosen;
-}
-
-std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::ToPlanOf(const StartJob& start) const {
-  const v1::Job& job = *jobs_.Get(start.job);
-  std::vector<const v1::RegisterRequest*> workers;
-  for (const std::string& name : start.workers) {
-    workers.push_back(&RegistrationOf(v1::WORKER, name));
-  }
-  return std::make_shared<const ToPlan>(ToPlan{
-      start.job, Choose(v1::WORKER, start.workers), Choose(v1::SERVER, start.servers), job.spec(),
-      job.layout(),
-      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout())});
-}
-
-std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::TakeToPlan() {
-  if (to_plan_taken_) return nullptr;
-  to_plan_taken_ = to_plan_ != nullptr;
-  return to_plan_;
 }
 
 void ControlPlane::OnPlanned(const std::shared_ptr<const ToPlan>& planned,
@@ -593,90 +381,6 @@ void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment n
   AssignAll(&run, assignment);
 }
 
-void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total,
-                                    std::optional<uint64_t> under_way, Moment now) {
-  if (!run->run.spec().has_checkpoint()) return;
-  CheckpointPolicy::Run facts;
-  facts.first_step = run->run.first_step();
-  facts.steps_total = steps_total;
-  facts.under_way = under_way;
-  for (const v1::SegmentPages& pages : run->run.plan().segment_pages()) {
-    facts.servers.insert(pages.server().begin(), pages.server().end());
-  }
-  run->checkpoints = std::make_unique<CheckpointPolicy>(run->run.spec().checkpoint(),
-                                                        std::move(facts), now.steady);
-}
-
-void ControlPlane::WantSnapshots(Run* run) {
-  const std::vector<uint64_t> wanted = run->checkpoints->Wanted();
-  const auto& known = run->assignment->snapshot_step();
-  if (std::equal(wanted.begin(), wanted.end(), known.begin(), known.end())) return;
-  const auto assignment = std::make_shared<v1::Assignment>(*run->assignment);
-  *assignment->mutable_snapshot_step() = {wanted.begin(), wanted.end()};
-  run->assignment = assignment;
-  // Not of the workers, and not for the next coordinator: it asks anew.
-  for (const v1::ServerPlan& server : assignment->plan().server()) {
-    board_.Assign({v1::SERVER, server.name()}, assignment);
-  }
-  changes_.assignments = true;
-}
-
-void ControlPlane::OnSnapshot(Run* run, const PlanMember& member, const v1::SnapshotReport& report,
-                              Moment now) {
-  if (run->checkpoints == nullptr) return;
-  const absl::Status status = run->checkpoints->OnSnapshot(member.index, report);
-  if (!status.ok()) {
-    run->checkpoints->OnEnd(report.step(), now.steady);
-    WantSnapshots(run);
-    jobs_.AddMessage(run->run.job(), absl::StrCat("no checkpoint: ", status.message()), now.wall);
-    changes_.events = true;
-    return;
-  }
-  changes_.checkpoints = true;
-}
-
-std::optional<ControlPlane::CheckpointToWrite> ControlPlane::TakeCheckpoint() {
-  for (auto& [job, run] : runs_) {
-    if (run.checkpoints == nullptr) continue;
-    const std::optional<CheckpointPolicy::Ready> ready = run.checkpoints->TakeReady();
-    if (ready.has_value()) return CheckpointToWrite{ready->step, ready->updates, run.assignment};
-  }
-  return std::nullopt;
-}
-
-void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
-                                const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all,
-                                Moment now) {
-  Advance(now);
-  const v1::Plan& plan = checkpoint.assignment->plan();
-  Run* const found = FindRun(plan.job(), plan.generation());
-  if (found != nullptr && found->checkpoints != nullptr) {
-    found->checkpoints->OnEnd(checkpoint.step, now.steady);
-    found->checkpoints->Advance(0, now.steady);
-    WantSnapshots(found);
-  }
-  // Of this job or another one, which has been waiting: they are written one at a time.
-  changes_.checkpoints = true;
-  const std::string step = absl::StrCat(checkpoint.step);
-  if (all.ok()) {
-    if (jobs_.Get(plan.job()) != nullptr) {
-      jobs_.SetCheckpoints(plan.job(), *all, checkpoint.step, now.wall);
-    }
-    Note(false, "checkpoint written", {{"job", absl::StrCat(plan.job())}, {"step", step}});
-  } else {
-    if (found != nullptr) {
-      jobs_.AddMessage(
-          plan.job(),
-          Shortened(absl::StrCat("checkpoint of step ", step, " failed: ", all.status().message()),
-                    kMaxReasonBytes),
-          now.wall);
-    }
-    Note(found != nullptr, "checkpoint failed",
-         {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});
-  }
-  changes_.events = true;
-}
-
 absl::StatusOr<std::shared_ptr<const v1::Assignment>> ControlPlane::AssignmentOf(
     const v1::DaemonIdentity& daemon, uint64_t job, uint64_t generation) const {
   const auto found = runs_.find(job);
@@ -686,18 +390,6 @@ absl::StatusOr<std::shared_ptr<const v1::Assignment>> ControlPlane::AssignmentOf
                                             ToString(KeyOf(daemon)), " has no part in it"));
   }
   return found->second.assignment;
-}
-
-void ControlPlane::Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report) {
-  if (report.has_trace()) {
-    const std::optional<v1::Utilization> utilization =
-        traces_.Add(run.job(), worker, report.trace());
-    if (utilization.has_value()) jobs_.SetUtilization(run.job(), *utilization);
-  } else if (report.has_block_times()) {
-    const std::string& name = run.plan().worker(static_cast<int>(worker)).name();
-    block_times_.Add(report.block_times(), run.spec().model(), run.plan().layout(),
-                     RegistrationOf(v1::WORKER, name).backend());
-  }
 }
 
 void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now) {
@@ -725,7 +417,7 @@ void ControlPlane::KeepWeights(const JobRun& run) {
   const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
   hold->set_first_step(run.first_step());
   hold->set_first_updates(run.first_updates());
-  WeightHolds::Hold kept{run.job(), KeptBytes(run.plan())};
+  WeightHolds::Hold kept{run.job(), KeptBytes(run.plan()), run.skipped()};
   for (const auto& [server, bytes] : kept.bytes) board_.Assign({v1::SERVER, server}, hold);
   journal_.Assign(*hold);
   jobs_.SetWeightsAvailable(run.job(), true);

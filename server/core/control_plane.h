@@ -167,6 +167,12 @@ class ControlPlane {
   // never ends the job.
   void OnCheckpoint(const CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all, Moment now);
+  // Whether the checkpoints of a job may go, which need not be remembered.
+  // Errors: FailedPrecondition  another job is to go on from one
+  //         Unavailable         one is being written
+  absl::Status CheckNotNeeded(uint64_t job) const;
+  // The checkpoints of a job that the disk has, after a restart.
+  void OnCheckpointsFound(uint64_t job, const std::vector<v1::CheckpointSummary>& all, Moment now);
   // The newest assignment of a job that prepares or runs, for one of its daemons.
   // Errors: NotFound  no such job, or the daemon has no part in this generation
   absl::StatusOr<std::shared_ptr<const v1::Assignment>> AssignmentOf(
@@ -184,6 +190,8 @@ class ControlPlane {
   absl::StatusOr<v1::Job> Submit(JobTable::Submission submission, Moment now);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, Moment now);
   // Forgets a job that has ended, and lets go of its weights.
+  // Errors: NotFound; FailedPrecondition  it has not ended, or another one is to go on from it;
+  //         Unavailable  a checkpoint of it is being written
   absl::Status Delete(const v1::DeleteJobRequest& request, Moment now);
   v1::Cluster DescribeCluster(Moment now) const;
   const JobTable& jobs() const { return jobs_; }
@@ -213,7 +221,7 @@ class ControlPlane {
 
   // Parts of Restore.
   void RestoreDaemon(const v1::SavedDaemon& saved, Moment now);
-  void RestoreHold(const v1::Assignment& assignment);
+  void RestoreHold(const RunJournal::Held& held);
   void RestoreRun(const RunJournal::Held& held, Moment now);
   // Why nobody can go on with the plan, empty when all its daemons are there.
   std::string MissingMember(const v1::Plan& plan) const;
@@ -235,6 +243,9 @@ class ControlPlane {
   ClusterSnapshot Snapshot();
   // Living ones.
   std::vector<CandidateDaemon> Candidates(v1::DaemonRole role) const;
+  // Takes steps that were skipped of a job that has succeeded meanwhile: the server that counts
+  // votes and the workers tell by ways of their own. False: they are of no such job.
+  bool TakeLateSkips(const v1::ReportRequest& request, Moment now);
   // Keeps what a daemon logged about a job.
   void KeepLines(const v1::DaemonIdentity& daemon, uint64_t job, const v1::LogReport& log);
   // The run of a job, nullptr when it has none, or is in another generation.
@@ -276,6 +287,7 @@ class ControlPlane {
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
   RunJournal journal_;
+  std::set<uint64_t> writing_;           // jobs with a checkpoint that was taken
   std::set<DaemonKey> changed_daemons_;  // since the last TakeChanges
   uint64_t starts_ = 0;
   // What the coordinator's own record says.

@@ -31,7 +31,8 @@
 namespace sangam {
 namespace {
 
-// Revisions of the board that one coordinator may use; the next one begins after them.
+// Revisions of the board, and of a job's log, that one coordinator may use; the next one begins
+// after them.
 constexpr int kRevisionBits = 40;
 
 constexpr char kOwnPagesLost[] =
@@ -40,7 +41,9 @@ constexpr char kOwnPagesLost[] =
 RecordKey KeyOfDaemon(const DaemonKey& key) { return {RecordKind::kDaemon, 0, 0, ToString(key)}; }
 
 // How far the job had come, from what is known of it.
-PastProgress PastOf(const v1::Job& job, uint64_t first_step, absl::Time now) {
+PastProgress PastOf(const JobTable& jobs, const RunJournal::Held& held, absl::Time now) {
+  const uint64_t first_step = held.assignment->first_step();
+  const v1::Job& job = *jobs.Get(held.assignment->plan().job());
   PastProgress past;
   past.steps_done = std::max(job.progress().steps_done(), first_step);
   past.samples = job.progress().samples();
@@ -49,6 +52,8 @@ PastProgress PastOf(const v1::Job& job, uint64_t first_step, absl::Time now) {
     if (change.state() != v1::RUNNING) continue;
     past.trained_for = std::max(now - FromTimestamp(change.time()), absl::ZeroDuration());
   }
+  past.skipped = held.skipped;
+  past.steps = jobs.StepsOf(job.id());
   return past;
 }
 
@@ -89,7 +94,7 @@ absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
       }
       RestoreRun(held, now);
     } else if (held.assignment != nullptr) {
-      RestoreHold(*held.assignment);
+      RestoreHold(held);
     }
   }
   if (!saved.own_server().name().empty() && members_.Leave(saved.own_server())) {
@@ -127,11 +132,13 @@ std::string ControlPlane::MissingMember(const v1::Plan& plan) const {
   return worker.empty() ? missing(v1::SERVER, plan.server()) : worker;
 }
 
-void ControlPlane::RestoreHold(const v1::Assignment& assignment) {
+void ControlPlane::RestoreHold(const RunJournal::Held& held) {
+  const v1::Assignment& assignment = *held.assignment;
   const uint64_t job = assignment.plan().job();
-  WeightHolds::Hold hold{job, KeptBytes(assignment.plan())};
-  const auto shared = std::make_shared<const v1::Assignment>(assignment);
-  for (const auto& [server, bytes] : hold.bytes) board_.Assign({v1::SERVER, server}, shared);
+  WeightHolds::Hold hold{job, KeptBytes(assignment.plan()), held.skipped};
+  for (const auto& [server, bytes] : hold.bytes) {
+    board_.Assign({v1::SERVER, server}, held.assignment);
+  }
   holds_.Add(std::move(hold));
   for (const v1::ServerPlan& server : assignment.plan().server()) {
     v1::DaemonIdentity identity;
@@ -153,11 +160,10 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
   const bool running = held.assignment->phase() == v1::Assignment::RUN;
   const JobRun::Options options{options_.membership.lease,
                                 options_.starting_deadline + options_.membership.reattach};
-  const ServerBytes bytes = TrainingBytes(held.assignment->plan(), held.assignment->spec());
-  JobRun run =
-      running ? JobRun(held.assignment, options,
-                       PastOf(*jobs_.Get(job), held.assignment->first_step(), now.wall), now.steady)
-              : JobRun(held.assignment, options, now.steady);
+  const ServerBytes bytes =
+      TrainingBytes(held.assignment->plan(), held.assignment->spec());
+  JobRun run = running ? JobRun(held.assignment, options, PastOf(jobs_, held, now.wall), now.steady)
+                       : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
   if (const std::string missing = MissingMember(held.assignment->plan()); !missing.empty()) {
     EndRun(job, {v1::FAILED, absl::StrCat(missing, " lost")}, now);

@@ -39,6 +39,13 @@ absl::Status NotBegun() {
 
 }  // namespace
 
+bool SkippedSteps::Add(uint64_t step) {
+  if (last.has_value() && step <= *last) return false;
+  in_a_row = last.has_value() && step == *last + 1 ? in_a_row + 1 : 1;
+  last = step;
+  return true;
+}
+
 JobProgress::JobProgress(const v1::JobSpec& spec, const v1::Plan& plan)
     : spec_(spec),
       plan_(plan),
@@ -90,6 +97,7 @@ void JobProgress::GoOn(const JobLength& length, const PastProgress& past, absl::
   length_ = length;
   MakeMerges(past);
   samples_ = past.samples;
+  skipped_ = past.skipped;
   began_ = now - past.trained_for;
   // It was created from the same numbers when the run began.
   if (auto rate = LearningRate::Create(spec_.optimizer(), length_.steps_total); rate.ok()) {
@@ -149,11 +157,7 @@ absl::StatusOr<bool> JobProgress::OnSkippedStep(const v1::SkippedStepReport& rep
     return absl::InvalidArgumentError(
         absl::StrCat("skipped step: found ", report.step(), ", the job has ", length_.steps_total));
   }
-  if (last_skipped_.has_value() && report.step() <= *last_skipped_) return false;
-  const bool follows = last_skipped_.has_value() && report.step() == *last_skipped_ + 1;
-  skipped_in_a_row_ = follows ? skipped_in_a_row_ + 1 : 1;
-  last_skipped_ = report.step();
-  return true;
+  return skipped_.Add(report.step());
 }
 
 std::vector<ReportedFacts> JobProgress::Facts() const {

@@ -27,12 +27,23 @@ struct PlanMember {
   uint32_t index = 0;  // into Plan.worker or Plan.server
 };
 
+// Steps that a run has skipped; they are told in order, and may be told twice.
+struct SkippedSteps {
+  // Whether it is news.
+  bool Add(uint64_t step);
+
+  std::optional<uint64_t> last;
+  uint32_t in_a_row = 0;  // one after the other, up to the last one
+};
+
 // How far a run had come when an earlier coordinator ended.
 struct PastProgress {
   uint64_t steps_done = 0;
   uint64_t samples = 0;
   std::optional<uint64_t> last_evaluation;  // its step
   absl::Duration trained_for;               // wall time since the begin
+  SkippedSteps skipped;
+  std::vector<v1::StepMetrics> steps;  // the newest ones, in order
 };
 
 // What the daemons of one plan have reported: who is ready, losses, evaluations, who is done. Every
@@ -71,8 +82,7 @@ class JobProgress {
   absl::Status OnFinished(uint32_t worker);
   // Whether it is news.
   absl::StatusOr<bool> OnSkippedStep(const v1::SkippedStepReport& report);
-  // Steps that were skipped one after the other, up to the last one that was.
-  uint32_t skipped_in_a_row() const { return skipped_in_a_row_; }
+  const SkippedSteps& skipped() const { return skipped_; }
 
   // REQUIRES: begun().
   uint64_t steps_done() const { return losses_->steps_done(); }
@@ -102,8 +112,7 @@ class JobProgress {
   std::optional<EvaluationMerge> evaluations_;
   std::optional<LearningRate> learning_rate_;
   uint64_t samples_ = 0;
-  std::optional<uint64_t> last_skipped_;
-  uint32_t skipped_in_a_row_ = 0;
+  SkippedSteps skipped_;
 };
 
 }  // namespace sangam

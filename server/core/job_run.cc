@@ -42,6 +42,11 @@ bool MayComeFromPeer(int code, bool running) {
 
 }  // namespace
 
+std::string SkippedText(const v1::SkippedStepReport& report) {
+  return absl::StrCat("step ", report.step(),
+                      " was skipped: the gradient is not finite: ", report.why());
+}
+
 JobRun::JobRun(std::shared_ptr<const v1::Assignment> prepare, Options options, absl::Duration now)
     : prepare_(std::move(prepare)),
       options_(options),
@@ -56,6 +61,8 @@ JobRun::JobRun(const std::shared_ptr<const v1::Assignment>& run, Options options
   progress_.GoOn(
       {run->steps_total(), run->steps_per_epoch(), run->train_samples(), run->test_samples()}, past,
       now);
+  // What it says was said then.
+  for (const v1::StepMetrics& step : past.steps) loss_alert_.Add(step.step(), step.loss());
 }
 
 std::optional<PlanMember> JobRun::Find(const v1::DaemonIdentity& daemon) const {
@@ -177,13 +184,12 @@ absl::Status JobRun::OnSkippedStep(PlanMember member, const v1::SkippedStepRepor
   }
   ASSIGN_OR_RETURN(const bool news, progress_.OnSkippedStep(report));
   if (!news) return absl::OkStatus();
-  const std::string what = absl::StrCat("the gradient is not finite: ", report.why());
   effects->skipped_steps = 1;
-  effects->messages.push_back(absl::StrCat("step ", report.step(), " was skipped: ", what));
-  if (progress_.skipped_in_a_row() >= kMaxSkippedInARow) {
+  effects->messages.push_back(SkippedText(report));
+  if (progress_.skipped().in_a_row >= kMaxSkippedInARow) {
     effects->outcome =
         Failed(absl::StrCat("the last ", kMaxSkippedInARow, " steps were skipped, up to step ",
-                            report.step(), ": ", what));
+                            report.step(), ": the gradient is not finite: ", report.why()));
   }
   return absl::OkStatus();
 }

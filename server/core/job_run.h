@@ -21,6 +21,9 @@
 
 namespace sangam {
 
+// "step 7 was skipped: ...", for people.
+std::string SkippedText(const v1::SkippedStepReport& report);
+
 // One generation of a job, from the moment its daemons are told to prepare until it ends.
 //
 // Whose fault it is: when a server dies, the workers' links to it break, often before the server's
@@ -93,6 +96,7 @@ class JobRun {
   uint64_t steps_done() const { return progress_.steps_done(); }
   // Step of the newest complete evaluation.
   std::optional<uint64_t> last_evaluation() const { return progress_.last_evaluation(); }
+  const SkippedSteps& skipped() const { return progress_.skipped(); }
   // Whether a failure is held back.
   bool holds_failure() const { return held_.has_value(); }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -34,8 +35,9 @@ constexpr uint32_t kDefaultPage = 100;
 constexpr uint32_t kLargestPage = 1000;
 
 // JobSpec has no maps, so equal specifications have equal bytes.
-bool SameSpec(const v1::JobSpec& a, const v1::JobSpec& b) {
-  return a.SerializeAsString() == b.SerializeAsString();
+std::string AsAsked(v1::JobSpec spec, const std::string& resume_from) {
+  if (!resume_from.empty()) spec.set_resume_from(resume_from);
+  return spec.SerializeAsString();
 }
 
 absl::Status NoSuchJob(absl::string_view job) {
@@ -45,22 +47,50 @@ absl::Status NoSuchJob(absl::string_view job) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now) {
-  const std::string& request_id = submission.request_id;
-  if (const auto known = request_ids_.find(request_id);
-      !request_id.empty() && known != request_ids_.end()) {
-    if (SameSpec(Known(known->second).job.spec(), submission.spec)) return known->second;
-    return absl::AlreadyExistsError(
-        absl::StrCat("request_id \"", request_id, "\": job ", known->second,
-                     " was submitted with it and has another specification; use a fresh one"));
+absl::StatusOr<std::optional<uint64_t>> JobTable::FindRequest(const Submission& submission) const {
+  const auto request = request_ids_.find(submission.request_id);
+  if (submission.request_id.empty() || request == request_ids_.end()) return std::nullopt;
+  const auto known = jobs_.find(request->second);
+  SANGAM_CHECK(known != jobs_.end());
+  if (AsAsked(known->second.job.spec(), known->second.asked_resume_from) ==
+      AsAsked(submission.spec, submission.asked_resume_from)) {
+    return known->first;
   }
+  return absl::AlreadyExistsError(
+      absl::StrCat("request_id \"", submission.request_id, "\": job ", known->first,
+                   " was submitted with it and has another specification; use a fresh one"));
+}
+
+absl::Status JobTable::CheckRoom() const {
   const size_t queued = Queued().size();
-  if (queued >= options_.max_queued) {
-    return absl::ResourceExhaustedError(absl::StrCat(queued, " jobs are queued, the limit is ",
-                                                     options_.max_queued, "; submit later"));
+  if (queued < options_.max_queued) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(queued, " jobs are queued, the limit is ",
+                                                   options_.max_queued, "; submit later"));
+}
+
+std::map<uint64_t, uint64_t> JobTable::ResumersOf(uint64_t id) const {
+  std::map<uint64_t, uint64_t> resumers;
+  const std::string prefix = absl::StrCat(id, "/");
+  for (const auto& [other, record] : jobs_) {
+    // A job that trains has read it.
+    const v1::JobState state = record.job.state();
+    if (state != v1::QUEUED && state != v1::STARTING) continue;
+    absl::string_view from = record.job.spec().resume_from();
+    uint64_t step = 0;
+    if (absl::ConsumePrefix(&from, prefix) && absl::SimpleAtoi(from, &step)) {
+      resumers[step] = other;
+    }
   }
+  return resumers;
+}
+
+absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now) {
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> known, FindRequest(submission));
+  if (known.has_value()) return *known;
+  RETURN_IF_ERROR(CheckRoom());
   const uint64_t id = ++last_id_;
-  Record record{{}, EventLog(options_.max_events), request_id};
+  const std::string request_id = std::move(submission.request_id);
+  Record record{{}, EventLog(options_.max_events), request_id, submission.asked_resume_from};
   record.job.set_id(id);
   *record.job.mutable_spec() = std::move(submission.spec);
   *record.job.mutable_layout() = std::move(submission.layout);
@@ -71,6 +101,7 @@ absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now)
     *saved.mutable_spec() = kept.job.spec();
     *saved.mutable_layout() = kept.job.layout();
     saved.set_request_id(request_id);
+    saved.set_asked_resume_from(kept.asked_resume_from);
     changes_[{RecordKind::kJob, id, 0, ""}] = saved.SerializeAsString();
   }
   changed_.insert(id);
@@ -94,11 +125,6 @@ absl::Status JobTable::ChangeState(uint64_t id, v1::JobState state, absl::string
     ForgetOldJobs();
   }
   return absl::OkStatus();
-}
-
-const v1::Job* JobTable::OfRequest(const std::string& request_id) const {
-  const auto known = request_id.empty() ? request_ids_.end() : request_ids_.find(request_id);
-  return known == request_ids_.end() ? nullptr : Get(known->second);
 }
 
 void JobTable::SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyForecast& chosen,
@@ -274,6 +300,16 @@ absl::StatusOr<JobTable::Events> JobTable::EventsAfter(uint64_t id, uint64_t aft
   return result;
 }
 
+std::vector<v1::StepMetrics> JobTable::StepsOf(uint64_t id) const {
+  std::vector<v1::StepMetrics> steps;
+  const auto found = jobs_.find(id);
+  SANGAM_CHECK(found != jobs_.end());
+  for (v1::JobEvent& event : found->second.events.After(0, options_.max_events)) {
+    if (event.has_step()) steps.push_back(std::move(*event.mutable_step()));
+  }
+  return steps;
+}
+
 std::vector<uint64_t> JobTable::Queued() const {
   std::vector<uint64_t> ids;
   for (const auto& [id, record] : jobs_) {
@@ -373,7 +409,7 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
   if (key.kind == RecordKind::kJob) {
     v1::SavedJob saved;
     if (!saved.ParseFromString(value)) return damaged();
-    Record record{{}, EventLog(options_.max_events), saved.request_id()};
+    Record record{{}, EventLog(options_.max_events), saved.request_id(), saved.asked_resume_from()};
     record.job.set_id(key.job);
     *record.job.mutable_spec() = std::move(*saved.mutable_spec());
     *record.job.mutable_layout() = std::move(*saved.mutable_layout());

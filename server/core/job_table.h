@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ class JobTable {
     v1::JobSpec spec;
     v1::ModelLayout layout;
     std::string request_id;  // may be empty
+    // spec.resume_from before it was resolved, which tells whether a repetition is the same.
+    std::string asked_resume_from = {};
   };
 
   // Some events of one job.
@@ -75,16 +78,22 @@ class JobTable {
 
   // Queues a job and returns its id; the id of the first submission when it was submitted before
   // under the same request_id.
-  // Errors: AlreadyExists      request_id was used with another specification
-  //         ResourceExhausted  too many jobs are queued
+  // Errors: as FindRequest and CheckRoom
   absl::StatusOr<uint64_t> Submit(Submission submission, absl::Time now);
 
   // Errors: FailedPrecondition  the change is not legal; NotFound  no such job
   absl::Status ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
                            absl::Time now);
 
-  // The job that was submitted under this request_id; nullptr: none that is remembered.
-  const v1::Job* OfRequest(const std::string& request_id) const;
+  // The job that was submitted before under the same request_id; nothing: there is none that is
+  // remembered. Errors: AlreadyExists  it has another specification
+  absl::StatusOr<std::optional<uint64_t>> FindRequest(const Submission& submission) const;
+
+  // Errors: ResourceExhausted  too many jobs are queued
+  absl::Status CheckRoom() const;
+
+  // The jobs that still have to read a checkpoint of this one, by its step.
+  std::map<uint64_t, uint64_t> ResumersOf(uint64_t id) const;
 
   // Notes who a job runs on and how its model is spread: `chosen` is the forecast that the plan was
   // made for, `reason` why it was chosen.
@@ -101,11 +110,11 @@ class JobTable {
   // What a queued job waits for becomes its reason, and a message when it is news.
   void SetWaitReason(uint64_t id, absl::string_view reason, absl::Time now);
   void SetWeightsAvailable(uint64_t id, bool available);
-  // Bytes on all servers together.
   // Those that are there now, ascending; `news` is a step of theirs and an event, unless the job
   // has ended.
   void SetCheckpoints(uint64_t id, const std::vector<v1::CheckpointSummary>& all, uint64_t news,
                       absl::Time now);
+  // Bytes on all servers together.
   void SetServerMemory(uint64_t id, uint64_t bytes);
 
   // Forgets a job and its request_id.
@@ -127,6 +136,9 @@ class JobTable {
   // Errors: NotFound  no such job
   absl::StatusOr<Events> EventsAfter(uint64_t id, uint64_t after, size_t max) const;
 
+  // The steps among the job's events, in order. REQUIRES: the job exists.
+  std::vector<v1::StepMetrics> StepsOf(uint64_t id) const;
+
   // Oldest first.
   std::vector<uint64_t> Queued() const;
   // Those that have ended and are remembered, in the order in which they ended.
@@ -142,6 +154,7 @@ class JobTable {
     v1::Job job;
     EventLog events;
     std::string request_id;
+    std::string asked_resume_from = {};
   };
 
   absl::Status RestoreRecord(const RecordKey& key, const std::string& value);

@@ -14,10 +14,13 @@
 namespace sangam {
 
 void LogStore::Add(uint64_t id, v1::LogLine line) {
-  // Jobs are numbered in the order in which they come.
-  if (jobs_.count(id) == 0 && jobs_.size() >= options_.max_jobs) jobs_.erase(jobs_.begin());
+  if (jobs_.count(id) == 0) {
+    MakeRoomForJob();
+    jobs_[id].begin = begin_;
+    jobs_[id].last_revision = begin_;
+  }
   Job& job = jobs_[id];
-  job.last_revision = std::max(job.last_revision, begin_);
+  job.last_add = ++adds_;
   line.set_revision(++job.last_revision);
   line.set_text(Shortened(line.text(), options_.max_line_bytes));
   job.bytes += line.text().size();
@@ -29,6 +32,17 @@ void LogStore::Add(uint64_t id, v1::LogLine line) {
   }
 }
 
+void LogStore::MakeRoomForJob() {
+  if (jobs_.size() < options_.max_jobs) return;
+  const auto quiet =
+      std::min_element(jobs_.begin(), jobs_.end(), [](const auto& one, const auto& other) {
+        return one.second.last_add < other.second.last_add;
+      });
+  // Its numbers must not come again should it be logged about once more.
+  begin_ = std::max(begin_, quiet->second.last_revision);
+  jobs_.erase(quiet);
+}
+
 LogStore::Lines LogStore::After(uint64_t id, uint64_t after, absl::string_view daemon,
                                 size_t max) const {
   Lines result;
@@ -36,8 +50,8 @@ LogStore::Lines LogStore::After(uint64_t id, uint64_t after, absl::string_view d
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return result;
   const std::deque<v1::LogLine>& lines = found->second.lines;
-  // Seen of an earlier coordinator, whose lines are gone: these are all new.
-  if (after < begin_ || after > found->second.last_revision) after = begin_;
+  // How many there were before is not known.
+  after = std::max(after, found->second.begin);
   auto line = std::upper_bound(
       lines.begin(), lines.end(), after,
       [](uint64_t revision, const v1::LogLine& kept) { return revision < kept.revision(); });

@@ -16,7 +16,8 @@ namespace sangam {
 // What the daemons logged about the newest jobs.
 //
 // Pure and not thread-safe. Bounded: a job's lines and their bytes by dropping its oldest lines,
-// jobs by dropping the job that was logged about first.
+// jobs by dropping the lines of the job that was quiet for longest. A number is never given twice
+// to lines of one job, so that who follows them can go on.
 class LogStore {
  public:
   struct Options {
@@ -35,8 +36,7 @@ class LogStore {
 
   explicit LogStore(Options options) : options_(options) {}
 
-  // Lines get revisions above this one: of a coordinator that was started again, above those of the
-  // lines that were kept before, so that who had seen these goes on with the new ones.
+  // Lines are numbered above `revision`, which an earlier store's are not. To be called first.
   void BeginAfter(uint64_t revision) { begin_ = revision; }
 
   // Keeps a line; its revision is set here.
@@ -53,11 +53,16 @@ class LogStore {
   struct Job {
     std::deque<v1::LogLine> lines;
     size_t bytes = 0;
+    uint64_t begin = 0;  // its lines are numbered above it
     uint64_t last_revision = 0;
+    uint64_t last_add = 0;  // counted over all jobs
   };
 
+  void MakeRoomForJob();
+
   const Options options_;
-  uint64_t begin_ = 0;
+  uint64_t begin_ = 0;  // no line that is no longer kept had a larger number
+  uint64_t adds_ = 0;
   std::map<uint64_t, Job> jobs_;
 };
 

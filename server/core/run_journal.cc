@@ -125,9 +125,19 @@ void RunJournal::Add(const JobRun& run, PlanMember member, const v1::JobReport& 
   reports.insert(*key);
 }
 
+void RunJournal::SetSkipped(uint64_t job, const SkippedSteps& skipped) {
+  if (!keep_ || !skipped.last.has_value()) return;
+  v1::SavedSkips saved;
+  saved.set_last_step(*skipped.last);
+  saved.set_in_a_row(skipped.in_a_row);
+  skipped_.insert(job);
+  changes_[{RecordKind::kSkips, job, 0, ""}] = saved.SerializeAsString();
+}
+
 void RunJournal::End(uint64_t job) {
   if (!keep_) return;
   changes_[{RecordKind::kAssignment, job, 0, ""}] = std::nullopt;
+  if (skipped_.erase(job) != 0) changes_[{RecordKind::kSkips, job, 0, ""}] = std::nullopt;
   if (const auto found = reports_.find(job); found != reports_.end()) {
     for (const RecordKey& key : found->second) changes_[key] = std::nullopt;
     reports_.erase(found);
@@ -154,6 +164,13 @@ absl::StatusOr<RunJournal::Held> RunJournal::Restore(const SavedRecords& records
     *assignment->mutable_spec() = job.spec();
     *assignment->mutable_plan()->mutable_layout() = job.layout();
     held.assignment = std::move(assignment);
+  }
+  const RecordKey skips{RecordKind::kSkips, job.id(), 0, ""};
+  if (const auto found = records.find(skips); found != records.end()) {
+    v1::SavedSkips saved;
+    if (!saved.ParseFromString(found->second)) return damaged(skips);
+    held.skipped = {saved.last_step(), saved.in_a_row()};
+    if (keep_) skipped_.insert(job.id());
   }
   const RecordKey first{RecordKind::kReport, job.id(), 0, ""};
   for (auto it = records.lower_bound(first);

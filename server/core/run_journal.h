@@ -35,6 +35,8 @@ class RunJournal {
   void Assign(const v1::Assignment& assignment);
   // The run has taken the report, and goes on.
   void Add(const JobRun& run, PlanMember member, const v1::JobReport& report);
+  // The run of the job, or one that has succeeded, has skipped steps.
+  void SetSkipped(uint64_t job, const SkippedSteps& skipped);
   // No daemon holds the job any more.
   void End(uint64_t job);
 
@@ -43,6 +45,7 @@ class RunJournal {
   // A job that daemons held.
   struct Held {
     std::shared_ptr<const v1::Assignment> assignment;
+    SkippedSteps skipped;
     std::vector<v1::SavedReport> reports;  // in an order in which a run takes them
   };
   // Reads what is written of a job, and goes on from there. Nullptr in `assignment`: no daemon held
@@ -53,6 +56,7 @@ class RunJournal {
  private:
   const bool keep_;
   std::map<uint64_t, std::set<RecordKey>> reports_;  // that are written, by job
+  std::set<uint64_t> skipped_;                       // jobs with a record of it
   RecordChanges changes_;
 };
 

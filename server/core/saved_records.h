@@ -21,6 +21,7 @@ enum class RecordKind : uint8_t {
   kEvent = 6,        // JobEvent; by job and revision
   kAssignment = 7,   // Assignment without spec and layout, of a job that daemons hold; by job
   kReport = 8,       // SavedReport; by job and step, part: which one
+  kSkips = 9,        // SavedSkips, of a job that daemons hold and that has skipped steps; by job
 };
 
 struct RecordKey {

@@ -9,6 +9,12 @@
 
 namespace sangam {
 
+WeightHolds::Hold* WeightHolds::Find(uint64_t job) {
+  const auto found = std::find_if(holds_.begin(), holds_.end(),
+                                  [job](const Hold& hold) { return hold.job == job; });
+  return found == holds_.end() ? nullptr : &*found;
+}
+
 std::optional<WeightHolds::Hold> WeightHolds::Remove(uint64_t job) {
   const auto found = std::find_if(holds_.begin(), holds_.end(),
                                   [job](const Hold& hold) { return hold.job == job; });

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/core/job_progress.h"
 #include "server/core/server_memory.h"
 
 namespace sangam {
@@ -20,10 +21,13 @@ class WeightHolds {
   struct Hold {
     uint64_t job = 0;
     ServerBytes bytes;  // an entry for each of its servers
+    SkippedSteps skipped = {};
   };
 
   void Add(Hold hold) { holds_.push_back(std::move(hold)); }
-  // Nothing: the job's weights are not kept.
+  // Nullptr: the job's weights are not kept.
+  Hold* Find(uint64_t job);
+  // Nothing: likewise.
   std::optional<Hold> Remove(uint64_t job);
 
   // Jobs, oldest first.

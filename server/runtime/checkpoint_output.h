@@ -23,7 +23,7 @@ namespace sangam {
 // whenever the process is killed. Needs memory for one block. Not thread-safe.
 class CheckpointOutput {
  public:
-  // How the name of a folder ends that is not complete.
+  // Ends the name of a folder that is not complete.
   static constexpr char kPartial[] = ".partial";
 
   // `folder`: of the job's checkpoints, made when it is missing. What an earlier process left

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -253,15 +254,33 @@ std::vector<v1::CheckpointSummary> CheckpointStore::SummariesOf(uint64_t job) co
   return summaries;
 }
 
-absl::Status CheckpointStore::Prune(uint64_t job, uint32_t keep) const {
+absl::Status CheckpointStore::Prune(uint64_t job, uint32_t keep,
+                                    const std::set<uint64_t>& needed) const {
   const std::vector<uint64_t> steps = Steps(job);
   for (size_t i = 0; i + keep < steps.size(); ++i) {
+    if (needed.count(steps[i]) != 0) continue;
     // First out of sight, so that a reader never meets half of one.
     const std::string folder = Folder(job, steps[i]);
-    const std::string removed = absl::StrCat(folder, kRemoved);
-    RETURN_IF_ERROR(disk_.Rename(folder, removed));
-    RETURN_IF_ERROR(disk_.RemoveFolder(removed));
+    RETURN_IF_ERROR(disk_.Rename(folder, folder + kRemoved));
+    RETURN_IF_ERROR(disk_.RemoveFolder(folder + kRemoved));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointStore::RemoveLeftovers() const {
+  std::vector<std::string> leftovers;
+  for (const uint64_t job : Jobs()) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(JobFolder(job), error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (!absl::StartsWith(name, kStep)) continue;
+      if (absl::EndsWith(name, kRemoved) || absl::EndsWith(name, CheckpointOutput::kPartial)) {
+        leftovers.push_back(it->path().string());
+      }
+    }
+  }
+  for (const std::string& folder : leftovers) RETURN_IF_ERROR(disk_.RemoveFolder(folder));
   return absl::OkStatus();
 }
 

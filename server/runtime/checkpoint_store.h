@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,9 +67,13 @@ class CheckpointStore {
   // Of one job, ascending.
   std::vector<v1::CheckpointSummary> SummariesOf(uint64_t job) const;
 
-  // Removes all but the newest `keep` of a job.
-  absl::Status Prune(uint64_t job, uint32_t keep) const;
+  // Removes all but the newest `keep` of a job and those of the steps `needed`.
+  absl::Status Prune(uint64_t job, uint32_t keep, const std::set<uint64_t>& needed = {}) const;
   absl::Status RemoveJob(uint64_t job) const;
+
+  // Removes what a process that was killed had not written or removed to the end. To be called
+  // before anything is written.
+  absl::Status RemoveLeftovers() const;
 
   // The largest number of a job with a folder here; 0: none.
   uint64_t LargestJob() const;

@@ -120,7 +120,8 @@ absl::StatusOr<std::vector<v1::CheckpointSummary>> CheckpointWriter::Write(
   }
   RETURN_IF_ERROR(output->Commit().status());
   // The new one is complete: the oldest may go.
-  if (const absl::Status pruned = store_.Prune(job, assignment.spec().checkpoint().keep());
+  if (const absl::Status pruned =
+          store_.Prune(job, assignment.spec().checkpoint().keep(), coordinator_.StepsToKeep(job));
       !pruned.ok()) {
     LogWarning("old checkpoints remain", "job=%d status=%s", job, LogValue(pruned.ToString()));
   }

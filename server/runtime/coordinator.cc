@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -110,6 +111,7 @@ absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
                      "; the model has too many layers"));
   }
   submission.request_id = request_id;
+  submission.asked_resume_from = spec.resume_from();
   return submission;
 }
 
@@ -150,8 +152,32 @@ auto Coordinator::Do(Change change) {
 absl::Status Coordinator::Restore(RecordStore* store) {
   ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
   writer_ = std::make_unique<RecordWriter>(store);
-  return Do(
-      [&records](ControlPlane* control, Moment now) { return control->Restore(records, now); });
+  RETURN_IF_ERROR(
+      Do([&records](ControlPlane* control, Moment now) { return control->Restore(records, now); }));
+  // One may have been complete a moment before the earlier coordinator ended.
+  if (checkpoints_ == nullptr) return absl::OkStatus();
+  std::vector<uint64_t> jobs;
+  {
+    MutexLock lock(&mutex_);
+    for (const uint64_t id : control_.jobs().Ids()) {
+      if (control_.jobs().Get(id)->spec().has_checkpoint()) jobs.push_back(id);
+    }
+  }
+  for (const uint64_t id : jobs) {
+    const std::vector<v1::CheckpointSummary> all = checkpoints_->SummariesOf(id);
+    RETURN_IF_ERROR(Do([id, &all](ControlPlane* control, Moment now) {
+      control->OnCheckpointsFound(id, all, now);
+      return absl::OkStatus();
+    }));
+  }
+  return absl::OkStatus();
+}
+
+std::set<uint64_t> Coordinator::StepsToKeep(uint64_t job) const {
+  MutexLock lock(&mutex_);
+  std::set<uint64_t> steps;
+  for (const auto& [step, resumer] : control_.jobs().ResumersOf(job)) steps.insert(step);
+  return steps;
 }
 
 absl::Status Coordinator::AwaitWritten(uint64_t ticket) const {
@@ -417,15 +443,23 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
-  // The answer to a repetition does not depend on what has become of the cluster and of the
-  // checkpoints meanwhile.
-  const std::optional<std::string> known = ResumeOfKnown(submission.request_id);
-  if (request.validate_only() || !known.has_value()) {
-    RETURN_IF_ERROR(PrepareCheckpoints(&submission));
-    RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
-  } else if (MayHaveBecome(*known, submission.spec.resume_from())) {
-    submission.spec.set_resume_from(*known);
+  // The answer to a repetition does not depend on what has become of cluster and checkpoints
+  // meanwhile.
+  std::optional<v1::Job> known;
+  uint64_t ticket = 0;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(const std::optional<uint64_t> id, control_.jobs().FindRequest(submission));
+    if (id.has_value()) known = *control_.jobs().Get(*id);
+    if (!id.has_value()) RETURN_IF_ERROR(control_.jobs().CheckRoom());
+    ticket = NewestTicket();
   }
+  if (known.has_value() && !request.validate_only()) {
+    RETURN_IF_ERROR(AwaitWritten(ticket));
+    return *std::move(known);
+  }
+  RETURN_IF_ERROR(PrepareCheckpoints(&submission));
+  RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
   if (request.validate_only()) {
     v1::Job job;
     *job.mutable_spec() = std::move(submission.spec);
@@ -445,13 +479,6 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
 absl::StatusOr<v1::PlanReport> Coordinator::Plan(const v1::PlanJobRequest& request) const {
   ASSIGN_OR_RETURN(const JobTable::Submission submission, Validate(request.spec(), ""));
   return PlanJob(submission.spec, submission.layout, ViewFor(submission));
-}
-
-std::optional<std::string> Coordinator::ResumeOfKnown(const std::string& request_id) const {
-  MutexLock lock(&mutex_);
-  const v1::Job* known = control_.jobs().OfRequest(request_id);
-  if (known == nullptr) return std::nullopt;
-  return known->spec().resume_from();
 }
 
 absl::Status Coordinator::CheckAdmission(const JobTable::Submission& submission,
@@ -495,12 +522,26 @@ absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request)
 }
 
 absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
-  ASSIGN_OR_RETURN(const v1::Job job, Get(request.job()));
+  const absl::StatusOr<v1::Job> job = Get(request.job());
+  if (!job.ok()) return DeleteForgotten(request.job(), job.status());
   v1::DeleteJobRequest by_id;
-  by_id.set_job(absl::StrCat(job.id()));
+  by_id.set_job(absl::StrCat(job->id()));
   RETURN_IF_ERROR(
       Do([&by_id](ControlPlane* control, Moment now) { return control->Delete(by_id, now); }));
-  return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job.id());
+  return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job->id());
+}
+
+absl::Status Coordinator::DeleteForgotten(const std::string& id_or_name,
+                                          const absl::Status& unknown) const {
+  if (checkpoints_ == nullptr) return unknown;
+  const absl::StatusOr<std::vector<v1::Checkpoint>> all = checkpoints_->List(id_or_name);
+  if (!all.ok() || all->empty()) return unknown;
+  const uint64_t id = all->front().job();
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(control_.CheckNotNeeded(id));
+  }
+  return checkpoints_->RemoveJob(id);
 }
 
 v1::Cluster Coordinator::DescribeCluster() const {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,8 +81,8 @@ class Coordinator {
   // Goes on where the coordinator ended that wrote the store, and writes every change to it from
   // now on; it must outlive this object. Nobody is told of a change before it is written. While the
   // store cannot be written, calls that change something, and those that wait for news, end with
-  // Unavailable. To be called before all else but SetServing. Without it nothing is written.
-  // Errors: DataLoss     a record makes no sense; names it
+  // Unavailable. To be called before all else but SetServing and SetCheckpoints. Without it nothing
+  // is written. Errors: DataLoss     a record makes no sense; names it
   //         Unavailable  the store cannot be written
   //         others       as RecordStore::Load
   absl::Status Restore(RecordStore* store);
@@ -96,13 +97,15 @@ class Coordinator {
                     const absl::StatusOr<v1::ReadyReport>& facts);
 
   // Where checkpoints are; none without. `wake`: called on any thread, without the lock, when
-  // TakeCheckpoint may have one. To be called before the first job; `store` must outlive the
-  // object.
+  // TakeCheckpoint may have one. To be called before the first job and before Restore; `store` must
+  // outlive the object.
   void SetCheckpoints(const CheckpointStore* store, std::function<void()> wake);
   // As ControlPlane's.
   std::optional<ControlPlane::CheckpointToWrite> TakeCheckpoint();
   void OnCheckpoint(const ControlPlane::CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all);
+  // Steps of the job's checkpoints that other jobs are still to begin with.
+  std::set<uint64_t> StepsToKeep(uint64_t job) const;
   // For a server that begins a job from a checkpoint: calls `page` with its pages.
   // Errors: as ClusterService.ReadCheckpoint and `page`
   absl::Status ReadCheckpoint(const v1::ReadCheckpointRequest& request,
@@ -158,12 +161,12 @@ class Coordinator {
   // Unavailable when it is not.
   template <typename Change>
   auto Do(Change change);
-  // The resume_from of the job that was submitted with it; none: no job was.
-  std::optional<std::string> ResumeOfKnown(const std::string& request_id) const;
   // That there is a place for checkpoints.
   absl::Status CheckStateDir(absl::string_view what) const;
   // Checks what the job asks of checkpoints; its resume_from becomes "<job>/<step>".
   absl::Status PrepareCheckpoints(JobTable::Submission* submission) const;
+  // Removes the checkpoints of a job that is not remembered. Errors: `unknown` when there are none
+  absl::Status DeleteForgotten(const std::string& id_or_name, const absl::Status& unknown) const;
   // Where a job with this resume_from goes on.
   absl::StatusOr<ResumePoint> FindResumePoint(const std::string& resume_from) const;
   void WakeCheckpoints();

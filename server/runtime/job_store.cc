@@ -23,6 +23,9 @@ constexpr int64_t kApplicationId = 0x534e474d;
 // Raised when an older version cannot read what is written any more (PRAGMA user_version).
 constexpr int64_t kSchemaVersion = 1;
 
+// For another program that looks at the file; shorter than any lease that is usual.
+constexpr int kBusyMilliseconds = 2000;
+
 constexpr char kSchema[] =
     "CREATE TABLE record (kind INTEGER NOT NULL, job INTEGER NOT NULL, number INTEGER NOT NULL,"
     " part TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (kind, job, number, part))"
@@ -62,6 +65,7 @@ class JobStore::Database {
                                           SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr),
                           "open"));
     sqlite3_extended_result_codes(handle_, 1);
+    sqlite3_busy_timeout(handle_, kBusyMilliseconds);
     RETURN_IF_ERROR(Execute("PRAGMA journal_mode=WAL"));
     RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
     RETURN_IF_ERROR(OpenSchema());

@@ -1,5 +1,6 @@
 #include "client/job_client.h"
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
 #include <functional>
@@ -370,6 +371,39 @@ TEST(JobClientTest, RequestIdsAreFresh) {
   const std::string id = NewRequestId();
   EXPECT_EQ(id.size(), 32u);
   EXPECT_NE(id, NewRequestId());
+}
+
+// Reads so long.
+class SlowReader : public FakeCoordinator {
+ public:
+  grpc::Status VerifyCheckpoint(grpc::ServerContext* /*context*/,
+                                const v1::VerifyCheckpointRequest* /*request*/,
+                                v1::Checkpoint* response) override {
+    absl::SleepFor(absl::Milliseconds(500));
+    response->set_step(7);
+    return grpc::Status::OK;
+  }
+  grpc::Status SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
+                         v1::SubmitJobResponse* response) override {
+    if (!request->spec().resume_from().empty()) absl::SleepFor(absl::Milliseconds(500));
+    return FakeCoordinator::SubmitJob(context, request, response);
+  }
+};
+
+TEST(JobClientTest, ACheckpointMayTakeAWhileToRead) {
+  SlowReader coordinator;
+  JobClient::Options options = FastOptions(coordinator.address());
+  options.call_deadline = absl::Milliseconds(100);
+  options.timeout = absl::Milliseconds(200);
+  const auto client = Connect(std::move(options));
+  const auto checkpoint = client->VerifyCheckpoint("1");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->step(), 7u);
+  v1::SubmitJobRequest request;
+  request.mutable_spec()->set_resume_from("1");
+  const auto job = client->Submit(request);
+  EXPECT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(coordinator.submitted().size(), 1u);
 }
 
 }  // namespace

@@ -99,6 +99,16 @@ TEST(ProgressLinesTest, TellsAJobFromBeginningToEnd) {
   EXPECT_EQ(view.End(), "");
 }
 
+TEST(ProgressLinesTest, TellsOfCheckpoints) {
+  ProgressView view(ProgressView::Style::kLines, "", true);
+  v1::JobEvent event;
+  event.mutable_time()->set_seconds(100);
+  event.mutable_checkpoint()->set_step(40);
+  event.mutable_checkpoint()->set_bytes(3 << 20);
+  const std::string text = view.Add(event, absl::ZeroDuration());
+  EXPECT_NE(text.find("checkpoint of step 40 is complete, 3"), std::string::npos) << text;
+}
+
 TEST(ProgressLinesTest, AFloodOfOldEventsIsFewLines) {
   ProgressView view(ProgressView::Style::kLines);
   std::string text = view.Add(Running(0), Sec(0));

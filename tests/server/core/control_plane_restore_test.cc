@@ -23,6 +23,7 @@
 #include "server/core/assignment_board.h"
 #include "server/core/control_plane.h"
 #include "server/core/job_table.h"
+#include "server/core/log_store.h"
 #include "server/core/saved_records.h"
 #include "tests/server/core/control_fixtures.h"
 
@@ -245,6 +246,180 @@ TEST(ControlPlaneRestoreTest, ARestartBeforeEveryEventChangesNothing) {
   EXPECT_EQ(world.Boards(), undisturbed.Boards());
 }
 
+class RunningWorld : public World {
+ public:
+  explicit RunningWorld(ControlPlane::Options options = {}) : World(std::move(options)) {
+    const std::vector<Event> life = Life();
+    for (size_t i = 0; i < 10; ++i) life[i](this);
+    EXPECT_EQ(Job(1).state(), v1::RUNNING);
+  }
+};
+
+v1::JobReport Skipped(uint64_t step) {
+  v1::JobReport report;
+  report.mutable_skipped_step()->set_step(step);
+  report.mutable_skipped_step()->set_why("worker w-1");
+  return report;
+}
+
+TEST(ControlPlaneRestoreTest, ASkippedStepIsCountedOnceOverARestart) {
+  RunningWorld world;
+  ASSERT_TRUE(world.Report("s-1", 1, Skipped(1)).ok());
+  const std::string jobs = world.Jobs();
+  world.Restart();
+  // Its answer was lost with the first coordinator.
+  ASSERT_TRUE(world.Report("s-1", 1, Skipped(1)).ok());
+  EXPECT_EQ(world.Job(1).skipped_steps(), 1u);
+  EXPECT_EQ(world.Jobs(), jobs);
+}
+
+TEST(ControlPlaneRestoreTest, StepsThatAreSkippedInARowAreCountedOverARestart) {
+  v1::JobSpec spec = SmallJob("long", 2, 1);
+  spec.set_epochs(20);
+  World world;
+  for (const std::string name : {"w-1", "s-1", "w-2"}) world.Join(name);
+  ASSERT_TRUE(world.Submit(spec).ok());
+  for (const std::string name : {"w-1", "s-1", "w-2"}) {
+    ASSERT_TRUE(world.Report(name, 1, Ready()).ok());
+  }
+  for (uint64_t step = 0; step < 20; ++step) {
+    ASSERT_EQ(world.Job(1).state(), v1::RUNNING);
+    if (step % 7 == 6) world.Restart();
+    ASSERT_TRUE(world.Report("s-1", 1, Skipped(step)).ok());
+  }
+  EXPECT_THAT(world.StateOf(1), HasSubstr("FAILED: the last 20 steps were skipped, up to step 19"));
+}
+
+// The server that counts votes tells of it by another way than the workers tell of their end.
+TEST(ControlPlaneRestoreTest, AStepSkippedLastIsCountedWhenTheJobHasEnded) {
+  World world;
+  for (const Event& event : Life()) event(&world);
+  ASSERT_EQ(world.Job(1).state(), v1::SUCCEEDED);
+  const uint64_t last = testing::kStepsTotal - 1;
+  EXPECT_TRUE(world.Report("s-1", 1, Skipped(last)).ok());
+  EXPECT_EQ(world.Job(1).skipped_steps(), 1u);
+  EXPECT_THAT(world.Jobs(), HasSubstr("step 5 was skipped: the gradient is not finite"));
+  world.Restart();
+  EXPECT_TRUE(world.Report("s-1", 1, Skipped(last)).ok());
+  EXPECT_TRUE(world.Report("s-1", 1, Skipped(last + 1)).ok());
+  EXPECT_EQ(world.Job(1).skipped_steps(), 1u);
+  EXPECT_EQ(world.Report("w-1", 1, Skipped(last)).code(), absl::StatusCode::kAborted);
+}
+
+TEST(ControlPlaneRestoreTest, ALossThatRunsAwayIsSeenOverARestartAndSaidOnce) {
+  v1::JobSpec spec = SmallJob("job", 1, 1);
+  spec.mutable_loss_alert()->set_factor(2);
+  spec.mutable_loss_alert()->set_window(30);
+  v1::WorkerPlan worker = testing::PlanOf(spec).worker(0);
+  World world;
+  for (const std::string name : {"w-1", "s-1"}) world.Join(name);
+  ASSERT_TRUE(world.Submit(spec).ok());
+  for (const std::string name : {"w-1", "s-1"}) ASSERT_TRUE(world.Report(name, 1, Ready()).ok());
+  for (uint64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(world.Report("w-1", 1, Step(worker, step)).ok());
+  }
+  const auto alerts = [&world] {
+    const std::string jobs = world.Jobs();
+    size_t count = 0;
+    for (size_t at = jobs.find("times the mean"); at != std::string::npos;
+         at = jobs.find("times the mean", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(alerts(), 0u);
+  world.Restart();
+  ASSERT_TRUE(world.Report("w-1", 1, Step(worker, 3, 1e6)).ok());
+  EXPECT_EQ(alerts(), 1u);
+  world.Restart();
+  ASSERT_TRUE(world.Report("w-1", 1, Step(worker, 4, 1e9)).ok());
+  EXPECT_EQ(alerts(), 1u);
+}
+
+TEST(ControlPlaneRestoreTest, TheLogGoesOnBehindTheOldNumbers) {
+  RunningWorld world;
+  for (int i = 0; i < 5; ++i) world.control().KeepLine(1, false, "before", world.Now());
+  const uint64_t seen = world.control().logs().After(1, 0, "", 100).revision;
+  world.Restart();
+  world.control().KeepLine(1, false, "after", world.Now());
+  const LogStore::Lines found = world.control().logs().After(1, seen, "", 100);
+  ASSERT_EQ(found.lines.size(), 1u);
+  EXPECT_GT(found.lines[0].revision(), seen);
+  EXPECT_EQ(found.lines[0].dropped(), 0u);
+}
+
+// A job that runs and asks for checkpoints; step 2 can be written down.
+class CheckpointWorld : public World {
+ public:
+  CheckpointWorld() {
+    v1::JobSpec spec = SmallJob("job", 2, 1);
+    spec.mutable_checkpoint()->set_every_steps(2);
+    for (const std::string name : {"w-1", "s-1", "w-2"}) Join(name);
+    EXPECT_TRUE(Submit(spec).ok());
+    for (const std::string name : {"w-1", "s-1", "w-2"}) {
+      EXPECT_TRUE(Report(name, 1, Ready()).ok());
+    }
+    v1::JobReport report;
+    report.mutable_snapshot()->set_step(2);
+    report.mutable_snapshot()->set_updates(2);
+    EXPECT_TRUE(Report("s-1", 1, report).ok());
+  }
+  void Cancel(const std::string& job) {
+    v1::CancelJobRequest request;
+    request.set_job(job);
+    EXPECT_TRUE(control().Cancel(request, Now()).ok());
+  }
+  absl::Status Delete(const std::string& job) {
+    v1::DeleteJobRequest request;
+    request.set_job(job);
+    return control().Delete(request, Now());
+  }
+};
+
+TEST(ControlPlaneRestoreTest, ACheckpointThatWasCompleteButNotNotedIsFound) {
+  CheckpointWorld world;
+  ASSERT_TRUE(world.control().TakeCheckpoint().has_value());
+  world.Restart();
+  v1::CheckpointSummary summary;
+  summary.set_step(2);
+  const uint64_t seen = world.control().jobs().EventsAfter(1, 0, 1000)->events.back().revision();
+  world.control().OnCheckpointsFound(1, {summary}, world.Now());
+  ASSERT_EQ(world.Job(1).checkpoint_size(), 1);
+  EXPECT_EQ(world.Job(1).checkpoint(0).step(), 2u);
+  const auto events = world.control().jobs().EventsAfter(1, seen, 1000)->events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].checkpoint().step(), 2u);
+  // Nothing is told twice, and what is gone is gone.
+  world.control().OnCheckpointsFound(1, {summary}, world.Now());
+  EXPECT_EQ(world.control().jobs().EventsAfter(1, seen, 1000)->events.size(), 1u);
+  world.control().OnCheckpointsFound(1, {}, world.Now());
+  EXPECT_EQ(world.Job(1).checkpoint_size(), 0);
+}
+
+TEST(ControlPlaneRestoreTest, AJobIsNotDeletedWhileItsCheckpointIsWritten) {
+  CheckpointWorld world;
+  const auto checkpoint = world.control().TakeCheckpoint();
+  ASSERT_TRUE(checkpoint.has_value());
+  world.Cancel("1");
+  EXPECT_EQ(world.Delete("1").code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(world.control().jobs().Get(1), nullptr);
+  world.control().OnCheckpoint(*checkpoint, absl::AbortedError("cancelled"), world.Now());
+  EXPECT_TRUE(world.Delete("1").ok());
+}
+
+TEST(ControlPlaneRestoreTest, AJobIsNotDeletedWhileAnotherIsToGoOnFromIt) {
+  CheckpointWorld world;
+  v1::JobSpec spec = SmallJob("next", 2, 1);
+  spec.set_resume_from("1/2");
+  ASSERT_TRUE(world.Submit(spec).ok());
+  world.Cancel("1");
+  const absl::Status refused = world.Delete("1");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("job 2 is to go on from its checkpoint"));
+  world.Cancel("2");
+  EXPECT_TRUE(world.Delete("1").ok());
+}
+
 // What was said before a restart and is said again does no harm either.
 TEST(ControlPlaneRestoreTest, ReportsThatComeAgainAfterARestartChangeNothing) {
   World undisturbed;
@@ -294,15 +469,6 @@ TEST(ControlPlaneRestoreTest, NumbersAreNotUsedAgainWhenTheJobIsDeleted) {
   for (const auto& [key, value] : world.records()) EXPECT_EQ(key.job, 0u) << ToString(key);
   EXPECT_EQ(world.Submit(SmallJob("job", 2, 1))->id(), 2u);
 }
-
-class RunningWorld : public World {
- public:
-  explicit RunningWorld(ControlPlane::Options options = {}) : World(std::move(options)) {
-    const std::vector<Event> life = Life();
-    for (size_t i = 0; i < 10; ++i) life[i](this);
-    EXPECT_EQ(Job(1).state(), v1::RUNNING);
-  }
-};
 
 TEST(ControlPlaneRestoreTest, ADaemonThatDoesNotComeBackIsLostAfterTheGraceAndNotBefore) {
   RunningWorld world;

@@ -1,6 +1,7 @@
 #include "server/core/job_table.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,13 @@ void End(JobTable* table, uint64_t id) {
   EXPECT_TRUE(table->ChangeState(id, v1::CANCELLED, "no longer wanted", kNow).ok());
 }
 
+bool IsKnown(const JobTable& table, const std::string& request_id) {
+  JobTable::Submission submission = Submission("job", request_id);
+  const auto found = table.FindRequest(submission);
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.ok() && found->has_value();
+}
+
 TEST(JobTableTest, QueuesWithIdHistoryAndEvent) {
   JobTable table({});
   EXPECT_EQ(Submitted(&table, "first"), 1u);
@@ -67,6 +75,46 @@ TEST(JobTableTest, SameRequestIdAndSpecIsTheSameJob) {
   EXPECT_NE(other.status().message().find("job 1"), absl::string_view::npos) << other.status();
   // Without a request id every submission is another job.
   EXPECT_NE(Submitted(&table), Submitted(&table));
+}
+
+// "12" may mean another checkpoint when the request comes again.
+TEST(JobTableTest, ARepetitionIsToldByWhatWasAsked) {
+  JobTable::Options options;
+  options.keep_records = true;
+  JobTable table(options);
+  const auto resume = [](const std::string& asked, const std::string& resolved) {
+    JobTable::Submission submission = Submission("job", "r1");
+    submission.spec.set_resume_from(resolved);
+    submission.asked_resume_from = asked;
+    return submission;
+  };
+  ASSERT_EQ(*table.Submit(resume("12", "12/40"), kNow), 1u);
+  EXPECT_EQ(*table.Submit(resume("12", "12/60"), kNow), 1u);
+  EXPECT_EQ(*table.Submit(resume("12", "12"), kNow), 1u);
+  EXPECT_EQ(table.Get(1)->spec().resume_from(), "12/40");
+  EXPECT_EQ(table.Submit(resume("12/60", "12/60"), kNow).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  RecordChanges changes;
+  table.TakeRecords(&changes);
+  SavedRecords records;
+  for (const auto& [key, value] : changes) records[key] = *value;
+  JobTable next(options);
+  ASSERT_TRUE(next.Restore(records, 1).ok());
+  EXPECT_EQ(*next.Submit(resume("12", "12/60"), kNow), 1u);
+}
+
+TEST(JobTableTest, KnowsWhoIsStillToReadACheckpoint) {
+  JobTable table(JobTable::Options{});
+  for (const std::string from : {"7/40", "7/60", "71/20", ""}) {
+    JobTable::Submission submission = Submission("job");
+    submission.spec.set_resume_from(from);
+    ASSERT_TRUE(table.Submit(std::move(submission), kNow).ok());
+  }
+  ASSERT_TRUE(table.ChangeState(2, v1::STARTING, "", kNow).ok());
+  EXPECT_EQ(table.ResumersOf(7), (std::map<uint64_t, uint64_t>{{40, 1}, {60, 2}}));
+  ASSERT_TRUE(table.ChangeState(2, v1::RUNNING, "", kNow).ok());
+  End(&table, 1);
+  EXPECT_TRUE(table.ResumersOf(7).empty());
 }
 
 TEST(JobTableTest, RefusesMoreThanTheQueueHolds) {
@@ -288,16 +336,16 @@ TEST(JobTableTest, ARequestIsKnownAsLongAsItsJob) {
   JobTable::Options options;
   options.max_ended = 1;
   JobTable table(options);
-  EXPECT_EQ(table.OfRequest(""), nullptr);
+  EXPECT_FALSE(IsKnown(table, ""));
   const uint64_t first = Submitted(&table, "job", "a");
   Submitted(&table, "job");
-  EXPECT_NE(table.OfRequest("a"), nullptr);
-  EXPECT_EQ(table.OfRequest("b"), nullptr);
-  EXPECT_EQ(table.OfRequest(""), nullptr);
+  EXPECT_TRUE(IsKnown(table, "a"));
+  EXPECT_FALSE(IsKnown(table, "b"));
+  EXPECT_FALSE(IsKnown(table, ""));
   End(&table, first);
-  EXPECT_NE(table.OfRequest("a"), nullptr);
+  EXPECT_TRUE(IsKnown(table, "a"));
   End(&table, Submitted(&table));
-  EXPECT_EQ(table.OfRequest("a"), nullptr);
+  EXPECT_FALSE(IsKnown(table, "a"));
 }
 
 TEST(JobTableTest, ListsByState) {
@@ -328,7 +376,7 @@ TEST(JobTableTest, DeletesAJobThatHasEndedWithItsRequestId) {
   ASSERT_TRUE(table.ChangeState(1, v1::CANCELLED, "", kNow).ok());
   EXPECT_TRUE(table.Delete(1).ok());
   EXPECT_EQ(table.Delete(1).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(table.OfRequest("once"), nullptr);
+  EXPECT_FALSE(IsKnown(table, "once"));
   EXPECT_EQ(*table.Submit(Submission("job", "once"), kNow), 2u);
   // What is forgotten of the others does not stumble over it.
   ASSERT_TRUE(table.ChangeState(2, v1::CANCELLED, "", kNow).ok());

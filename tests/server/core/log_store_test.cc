@@ -85,5 +85,41 @@ TEST(LogStoreTest, IsBounded) {
   EXPECT_EQ(store.size(), 1u);
 }
 
+TEST(LogStoreTest, TheJobThatWasQuietForLongestMakesRoom) {
+  LogStore::Options options;
+  options.max_jobs = 2;
+  LogStore store(options);
+  store.Add(1, Line("w", "old job"));
+  store.Add(2, Line("w", "young job"));
+  store.Add(1, Line("w", "still there"));
+  store.Add(3, Line("w", "youngest"));
+  EXPECT_EQ(Text(store.After(1, 0, "", 10)), "1:old job 2:still there ");
+  EXPECT_EQ(Text(store.After(2, 0, "", 10)), "");
+}
+
+TEST(LogStoreTest, AJobThatComesBackGoesOnBehindItsOldNumbers) {
+  LogStore::Options options;
+  options.max_jobs = 1;
+  LogStore store(options);
+  for (int i = 1; i <= 3; ++i) store.Add(1, Line("w", "x"));
+  store.Add(2, Line("w", "y"));
+  store.Add(1, Line("w", "back"));
+  const LogStore::Lines found = store.After(1, 3, "", 10);
+  ASSERT_EQ(found.lines.size(), 1u);
+  EXPECT_GT(found.lines[0].revision(), 3u);
+  EXPECT_EQ(found.lines[0].dropped(), 0u);
+}
+
+// Who followed the log of an earlier coordinator goes on with the next one's lines.
+TEST(LogStoreTest, GoesOnBehindTheNumbersOfAnEarlierStore) {
+  LogStore store({});
+  store.BeginAfter(1000);
+  store.Add(1, Line("w", "a"));
+  store.Add(1, Line("w", "b"));
+  EXPECT_EQ(Text(store.After(1, 0, "", 10)), "1001:a 1002:b ");
+  EXPECT_EQ(Text(store.After(1, 7, "", 10)), "1001:a 1002:b ");
+  EXPECT_EQ(Text(store.After(1, 1001, "", 10)), "1002:b ");
+}
+
 }  // namespace
 }  // namespace sangam

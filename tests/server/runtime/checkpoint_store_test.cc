@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -215,6 +216,31 @@ TEST(CheckpointStoreTest, TheNameOfANewJobsFolderReachesTheDisk) {
   ASSERT_TRUE(Write(CheckpointStore(root, &disk), 4, 10).ok());
   EXPECT_THAT(disk.synced, IsSupersetOf({root, root + "/4"}));
   EXPECT_FALSE(Disk::Real().SyncFolder(root + "/5").ok());
+}
+
+TEST(CheckpointStoreTest, WhatIsNeededStaysWhenTheOldestGo) {
+  const CheckpointStore store(testing::FreshFolder("needed"));
+  for (const uint64_t step : {10, 20, 30, 40}) ASSERT_TRUE(Write(store, 2, step).ok());
+  ASSERT_TRUE(store.Prune(2, 1, {20}).ok());
+  EXPECT_THAT(Names(store.List("2")), ElementsAre("2/20", "2/40"));
+}
+
+TEST(CheckpointStoreTest, WhatAKilledProcessLeftIsRemoved) {
+  const std::string root = testing::FreshFolder("leftovers");
+  const CheckpointStore store(root);
+  ASSERT_TRUE(store.RemoveLeftovers().ok());
+  ASSERT_TRUE(Write(store, 2, 10).ok());
+  const std::string job = root + "/2/";
+  for (const std::string name : {"step-20.partial", "step-5.removed", "mine.partial"}) {
+    ASSERT_TRUE(Disk::Real().MakeFolder(job + name).ok());
+  }
+  ASSERT_TRUE(store.RemoveLeftovers().ok());
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(job)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_THAT(names, ElementsAre("mine.partial", "step-10"));
 }
 
 TEST(CheckpointStoreTest, DamageIsFoundWithFileAndOffset) {

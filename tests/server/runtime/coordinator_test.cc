@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
 #include "server/core/checkpoint_layout.h"
+#include "server/core/optimizer.h"
 #include "server/core/saved_records.h"
 #include "server/runtime/checkpoint_manifest.h"
 #include "server/runtime/checkpoint_output.h"
@@ -214,6 +216,113 @@ TEST_F(StoredCoordinatorTest, AnotherOneGoesOnWhereItEnded) {
   const auto events = next.WaitForEvents(1, 0, 100, absl::ZeroDuration());
   ASSERT_TRUE(events.ok()) << events.status();
   EXPECT_GE(events->events.size(), 2u);
+}
+
+std::string FreshFolder(const std::string& name) {
+  std::string folder = ::testing::TempDir() + "coordinator_test_" + name;
+  std::filesystem::remove_all(folder);
+  return folder;
+}
+
+// A complete checkpoint of a job, all zeros.
+absl::Status WriteCheckpoint(const CheckpointStore& store, uint64_t job, uint64_t step,
+                             const v1::JobSpec& spec) {
+  const v1::ModelLayout layout = testing::LayoutOf(spec);
+  CheckpointManifest manifest;
+  manifest.job = job;
+  manifest.step = step;
+  manifest.layout_hash = LayoutHash(layout);
+  const Optimizer optimizer = *Optimizer::Create(spec.optimizer());
+  for (int i = 0; i < optimizer.state_count(); ++i) {
+    manifest.state_names.emplace_back(optimizer.state_name(i));
+  }
+  manifest.spec = spec;
+  const uint64_t arrays = 1 + manifest.state_names.size();
+  auto files = CheckpointLayout::Create(layout, manifest.state_names);
+  if (!files.ok()) return files.status();
+  auto output = store.BeginOutput(std::move(manifest), *std::move(files));
+  if (!output.ok()) return output.status();
+  for (int s = 0; s < layout.segment_size(); ++s) {
+    v1::FrameHeader header;
+    header.set_job(job);
+    header.set_step(step);
+    header.set_segment(static_cast<uint32_t>(s));
+    header.set_element_count(layout.segment(s).element_count());
+    header.set_encoding(v1::ENCODING_FP32);
+    header.set_kind(v1::FRAME_KIND_STATE);
+    const std::string payload(layout.segment(s).element_count() * arrays * 4, '\0');
+    if (const absl::Status status = (*output)->Add(header, payload); !status.ok()) return status;
+  }
+  return (*output)->Commit().status();
+}
+
+TEST_F(CoordinatorTest, AResumeThatIsAskedAgainIsTheSameJobAlsoWithNewerCheckpoints) {
+  const CheckpointStore store(FreshFolder("resume"));
+  coordinator_.SetCheckpoints(&store, nullptr);
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  ASSERT_TRUE(WriteCheckpoint(store, 90, 1, request.spec()).ok());
+  request.mutable_spec()->set_resume_from("90");
+  request.set_request_id("r");
+  const auto first = coordinator_.Submit(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->spec().resume_from(), "90/1");
+  EXPECT_EQ(coordinator_.StepsToKeep(90), (std::set<uint64_t>{1}));
+  ASSERT_TRUE(WriteCheckpoint(store, 90, 2, request.spec()).ok());
+  const auto again = coordinator_.Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), first->id());
+  // Or with none.
+  ASSERT_TRUE(store.RemoveJob(90).ok());
+  EXPECT_TRUE(coordinator_.Submit(request).ok());
+  request.mutable_spec()->set_seed(99);
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
+  request.set_validate_only(true);
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(CoordinatorTest, CheckpointsOfAForgottenJobCanBeDeleted) {
+  const CheckpointStore store(FreshFolder("forgotten"));
+  coordinator_.SetCheckpoints(&store, nullptr);
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  ASSERT_TRUE(WriteCheckpoint(store, 90, 1, request.spec()).ok());
+  request.mutable_spec()->set_name("next");
+  request.mutable_spec()->set_resume_from("90/1");
+  ASSERT_TRUE(coordinator_.Submit(request).ok());
+  v1::DeleteJobRequest forgotten;
+  forgotten.set_job("90");
+  EXPECT_EQ(coordinator_.Delete(forgotten).code(), absl::StatusCode::kFailedPrecondition);
+  v1::CancelJobRequest cancel;
+  cancel.set_job("next");
+  ASSERT_TRUE(coordinator_.Cancel(cancel).ok());
+  EXPECT_TRUE(coordinator_.Delete(forgotten).ok());
+  EXPECT_TRUE(store.List("")->empty());
+  EXPECT_EQ(coordinator_.Delete(forgotten).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, AFullQueueIsToldAlsoWhenItIsOnlyChecked) {
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  for (int i = 0; i < 256; ++i) ASSERT_TRUE(coordinator_.Submit(request).ok());
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kResourceExhausted);
+  request.set_validate_only(true);
+  EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(StoredCoordinatorTest, CheckpointsAreKnownThatWereCompleteWhenItEnded) {
+  Register(worker_);
+  Register(server_);
+  const CheckpointStore store(FreshFolder("found"));
+  coordinator_.SetCheckpoints(&store, nullptr);
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+  request.mutable_spec()->mutable_checkpoint()->set_keep(3);
+  const auto job = coordinator_.Submit(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_TRUE(WriteCheckpoint(store, job->id(), 1, request.spec()).ok());
+  Coordinator next(Options(), &clock_);
+  next.SetCheckpoints(&store, nullptr);
+  ASSERT_TRUE(next.Restore(&store_).ok());
+  ASSERT_EQ(next.Get("job")->checkpoint_size(), 1);
+  EXPECT_EQ(next.Get("job")->checkpoint(0).step(), 1u);
 }
 
 TEST_F(StoredCoordinatorTest, WhatCannotBeWrittenIsNotAnswered) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -144,6 +146,26 @@ TEST(JobStoreTest, AFullDiskIsAnErrorAndChangesNothing) {
     EXPECT_TRUE((*store)->Write({{kEvent, std::string(1 << 20, 'e')}}).ok());
   }
   EXPECT_TRUE(JobStore::Open(path).ok());
+}
+
+// Such as an administrator's who looks at it, for a moment.
+TEST(JobStoreTest, WaitsForAnotherProgramThatHasTheLock) {
+  const std::string path = FreshPath("busy");
+  auto store = JobStore::Open(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  std::thread release([other] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr);
+  });
+  RecordChanges changes;
+  changes[{RecordKind::kJob, 1, 0, ""}] = "x";
+  const absl::Status status = (*store)->Write(changes);
+  release.join();
+  sqlite3_close(other);
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(JobStoreTest, AFileThatMayNotBeReadOrWrittenIsRefused) {

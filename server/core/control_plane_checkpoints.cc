@@ -1,0 +1,147 @@
+// The checkpoints of a control plane's jobs.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/checkpoint_policy.h"
+#include "server/core/control_plane.h"
+#include "server/core/job_run.h"
+#include "server/core/shortened.h"
+
+namespace sangam {
+namespace {
+
+constexpr size_t kMaxReasonBytes = 4096;
+
+}  // namespace
+
+void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total,
+                                    std::optional<uint64_t> under_way, Moment now) {
+  if (!run->run.spec().has_checkpoint()) return;
+  CheckpointPolicy::Run facts;
+  facts.first_step = run->run.first_step();
+  facts.steps_total = steps_total;
+  facts.under_way = under_way;
+  for (const v1::SegmentPages& pages : run->run.plan().segment_pages()) {
+    facts.servers.insert(pages.server().begin(), pages.server().end());
+  }
+  run->checkpoints = std::make_unique<CheckpointPolicy>(run->run.spec().checkpoint(),
+                                                        std::move(facts), now.steady);
+}
+
+void ControlPlane::WantSnapshots(Run* run) {
+  const std::vector<uint64_t> wanted = run->checkpoints->Wanted();
+  const auto& known = run->assignment->snapshot_step();
+  if (std::equal(wanted.begin(), wanted.end(), known.begin(), known.end())) return;
+  const auto assignment = std::make_shared<v1::Assignment>(*run->assignment);
+  *assignment->mutable_snapshot_step() = {wanted.begin(), wanted.end()};
+  run->assignment = assignment;
+  // Not of the workers, and not for the next coordinator: it asks anew.
+  for (const v1::ServerPlan& server : assignment->plan().server()) {
+    board_.Assign({v1::SERVER, server.name()}, assignment);
+  }
+  changes_.assignments = true;
+}
+
+void ControlPlane::OnSnapshot(Run* run, const PlanMember& member, const v1::SnapshotReport& report,
+                              Moment now) {
+  if (run->checkpoints == nullptr) return;
+  const absl::Status status = run->checkpoints->OnSnapshot(member.index, report);
+  if (!status.ok()) {
+    run->checkpoints->OnEnd(report.step(), now.steady);
+    WantSnapshots(run);
+    jobs_.AddMessage(run->run.job(), absl::StrCat("no checkpoint: ", status.message()), now.wall);
+    changes_.events = true;
+    return;
+  }
+  changes_.checkpoints = true;
+}
+
+std::optional<ControlPlane::CheckpointToWrite> ControlPlane::TakeCheckpoint() {
+  for (auto& [job, run] : runs_) {
+    if (run.checkpoints == nullptr) continue;
+    const std::optional<CheckpointPolicy::Ready> ready = run.checkpoints->TakeReady();
+    if (!ready.has_value()) continue;
+    writing_.insert(job);
+    return CheckpointToWrite{ready->step, ready->updates, run.assignment};
+  }
+  return std::nullopt;
+}
+
+void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
+                                const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all,
+                                Moment now) {
+  Advance(now);
+  const v1::Plan& plan = checkpoint.assignment->plan();
+  writing_.erase(plan.job());
+  Run* const found = FindRun(plan.job(), plan.generation());
+  if (found != nullptr && found->checkpoints != nullptr) {
+    found->checkpoints->OnEnd(checkpoint.step, now.steady);
+    found->checkpoints->Advance(0, now.steady);
+    WantSnapshots(found);
+  }
+  // Of this job or another one, which has been waiting: they are written one at a time.
+  changes_.checkpoints = true;
+  const std::string step = absl::StrCat(checkpoint.step);
+  if (all.ok()) {
+    if (jobs_.Get(plan.job()) != nullptr) {
+      jobs_.SetCheckpoints(plan.job(), *all, checkpoint.step, now.wall);
+    }
+    Note(false, "checkpoint written", {{"job", absl::StrCat(plan.job())}, {"step", step}});
+  } else {
+    if (found != nullptr) {
+      jobs_.AddMessage(
+          plan.job(),
+          Shortened(absl::StrCat("checkpoint of step ", step, " failed: ", all.status().message()),
+                    kMaxReasonBytes),
+          now.wall);
+    }
+    Note(found != nullptr, "checkpoint failed",
+         {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});
+  }
+  changes_.events = true;
+}
+
+absl::Status ControlPlane::CheckNotNeeded(uint64_t job) const {
+  if (const auto resumers = jobs_.ResumersOf(job); !resumers.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job, ": job ", resumers.begin()->second,
+                     " is to go on from its checkpoint of step ", resumers.begin()->first,
+                     "; cancel that one first, or wait until it runs"));
+  }
+  if (writing_.count(job) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("job ", job, ": a checkpoint of it is being written; try again"));
+  }
+  return absl::OkStatus();
+}
+
+void ControlPlane::OnCheckpointsFound(uint64_t job, const std::vector<v1::CheckpointSummary>& all,
+                                      Moment now) {
+  const v1::Job* known = jobs_.Get(job);
+  if (known == nullptr) return;
+  std::set<uint64_t> missing;
+  for (const v1::CheckpointSummary& summary : known->checkpoint()) missing.insert(summary.step());
+  std::vector<uint64_t> news;
+  for (const v1::CheckpointSummary& summary : all) {
+    if (missing.erase(summary.step()) == 0) news.push_back(summary.step());
+  }
+  if (!missing.empty()) jobs_.SetCheckpoints(job, all, 0, now.wall);
+  for (const uint64_t step : news) jobs_.SetCheckpoints(job, all, step, now.wall);
+  changes_.events = true;
+}
+
+}  // namespace sangam

@@ -1,0 +1,143 @@
+// What the daemons of a control plane report.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/plan.pb.h"
+#include "server/core/assignment_board.h"
+#include "server/core/control_plane.h"
+#include "server/core/daemon_key.h"
+#include "server/core/job_run.h"
+#include "server/core/timestamp.h"
+#include "server/core/weight_holds.h"
+
+namespace sangam {
+namespace {
+
+constexpr int kMaxReports = 1024;
+
+}  // namespace
+
+absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) {
+  RETURN_IF_ERROR(Renew(request.daemon(), now));
+  if (request.report_size() > kMaxReports) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("report: found ", request.report_size(), ", expected at most ", kMaxReports));
+  }
+  bool only_lines = request.report_size() > 0;
+  for (const v1::JobReport& report : request.report()) {
+    only_lines = only_lines && report.has_log();
+    if (report.has_log()) KeepLines(request.daemon(), request.job(), report.log());
+  }
+  // They may be about a generation that is over, or a job that is forgotten.
+  if (only_lines) return absl::OkStatus();
+  std::optional<PlanMember> member;
+  if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
+    member = found->run.Find(request.daemon());
+  }
+  if (!member.has_value()) {
+    if (TakeLateSkips(request, now)) return absl::OkStatus();
+    return absl::AbortedError(
+        absl::StrCat("job ", request.job(), ", generation ", request.generation(), ": ",
+                     ToString(KeyOf(request.daemon())), " has no part in it (any more)"));
+  }
+  for (const v1::JobReport& report : request.report()) {
+    if (report.has_log()) continue;
+    // A report may end the job; what comes after it has no object.
+    Run* found = FindRun(request.job(), request.generation());
+    if (found == nullptr) break;
+    if (report.has_snapshot() && member->role == v1::SERVER) {
+      OnSnapshot(found, *member, report.snapshot(), now);
+      continue;
+    }
+    const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
+    RETURN_IF_ERROR(effects.later);
+    if (!effects.outcome.has_value()) {
+      Measure(found->run, member->index, report);
+      journal_.Add(found->run, *member, report);
+    }
+    if (effects.skipped_steps > 0) journal_.SetSkipped(request.job(), found->run.skipped());
+    Apply(request.job(), effects, now);
+  }
+  return absl::OkStatus();
+}
+
+bool ControlPlane::TakeLateSkips(const v1::ReportRequest& request, Moment now) {
+  WeightHolds::Hold* hold = holds_.Find(request.job());
+  const AssignmentBoard::Entry* entry = board_.Get(KeyOf(request.daemon()));
+  if (hold == nullptr || entry == nullptr) return false;
+  const auto found = entry->assignments.find(request.job());
+  if (found == entry->assignments.end()) return false;
+  const v1::Plan& plan = found->second->plan();
+  if (plan.generation() != request.generation() || request.daemon().role() != v1::SERVER ||
+      plan.server(0).name() != request.daemon().name()) {
+    return false;
+  }
+  bool any = false;
+  for (const v1::JobReport& report : request.report()) {
+    if (!report.has_skipped_step()) continue;
+    any = true;
+    if (report.skipped_step().step() >= jobs_.Get(hold->job)->progress().steps_total() ||
+        !hold->skipped.Add(report.skipped_step().step())) {
+      continue;
+    }
+    jobs_.AddSkippedSteps(hold->job, 1);
+    jobs_.AddMessage(hold->job, SkippedText(report.skipped_step()), now.wall);
+    journal_.SetSkipped(hold->job, hold->skipped);
+    changes_.events = true;
+  }
+  return any;
+}
+
+void ControlPlane::KeepLines(const v1::DaemonIdentity& daemon, uint64_t job,
+                             const v1::LogReport& log) {
+  if (jobs_.Get(job) == nullptr) return;
+  for (int i = 0; i < std::min(log.line_size(), kMaxReports); ++i) {
+    const v1::LogReport::Line& reported = log.line(i);
+    v1::LogLine line;
+    *line.mutable_time() = ToTimestamp(absl::FromUnixMicros(static_cast<int64_t>(
+        std::min<uint64_t>(reported.time_us(), std::numeric_limits<int64_t>::max()))));
+    line.set_daemon(ToString(KeyOf(daemon)));
+    const bool known = reported.level() == "warning" || reported.level() == "error";
+    line.set_level(known ? reported.level() : "info");
+    line.set_text(reported.text());
+    logs_.Add(job, std::move(line));
+  }
+  changes_.events = true;
+}
+
+void ControlPlane::KeepLine(uint64_t job, bool warning, std::string text, Moment now) {
+  if (jobs_.Get(job) == nullptr) return;
+  v1::LogLine line;
+  *line.mutable_time() = ToTimestamp(now.wall);
+  line.set_daemon("coordinator");
+  line.set_level(warning ? "warning" : "info");
+  line.set_text(std::move(text));
+  logs_.Add(job, std::move(line));
+  changes_.events = true;
+}
+
+void ControlPlane::Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report) {
+  if (report.has_trace()) {
+    const std::optional<v1::Utilization> utilization =
+        traces_.Add(run.job(), worker, report.trace());
+    if (utilization.has_value()) jobs_.SetUtilization(run.job(), *utilization);
+  } else if (report.has_block_times()) {
+    const std::string& name = run.plan().worker(static_cast<int>(worker)).name();
+    block_times_.Add(report.block_times(), run.spec().model(), run.plan().layout(),
+                     RegistrationOf(v1::WORKER, name).backend());
+  }
+}
+
+}  // namespace sangam

@@ -1,0 +1,165 @@
+// Which of a control plane's jobs starts next, and what it is planned for.
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_join.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "server/core/assignment_board.h"
+#include "server/core/control_plane.h"
+#include "server/core/daemon_key.h"
+#include "server/core/job_forecast.h"
+#include "server/core/planner.h"
+#include "server/core/scheduler.h"
+#include "server/core/server_memory.h"
+
+namespace sangam {
+namespace {
+
+QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) {
+  return {id,
+          spec.name(),
+          spec.resources().workers(),
+          spec.resources().servers(),
+          spec.priority(),
+          server_bytes,
+          spec.precision() == v1::BF16};
+}
+
+bool MultipliesBf16(const v1::RegisterRequest& worker) {
+  const auto& native = worker.native_precision();
+  return std::find(native.begin(), native.end(), v1::BF16) != native.end();
+}
+
+// The same processes in the same order.
+bool AreSame(const std::vector<ChosenDaemon>& a, const std::vector<ChosenDaemon>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const ChosenDaemon& one, const ChosenDaemon& other) {
+                      return one.name == other.name && one.incarnation == other.incarnation;
+                    });
+}
+
+}  // namespace
+
+ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
+  // By name, as the scheduler chooses among workers that hold nothing.
+  std::vector<const v1::RegisterRequest*> workers;
+  for (const auto& [key, daemon] : members_.daemons()) {
+    if (workers.size() == submission.spec.resources().workers()) break;
+    if (key.role == v1::WORKER && daemon.alive) workers.push_back(&daemon.registration);
+  }
+  return ViewOf(workers, options_.link_bytes_per_second, block_times_, submission.spec,
+                submission.layout);
+}
+
+absl::Status ControlPlane::CheckAdmission(const JobTable::Submission& submission,
+                                          bool await_daemons) const {
+  const QueuedJob demand =
+      DemandOf(0, submission.spec, LargestServerBytes(submission.spec, submission.layout));
+  const std::vector<CandidateDaemon> servers = Candidates(v1::SERVER);
+  std::vector<std::string> reasons;
+  if (!await_daemons) reasons = LackingDaemons(demand, Candidates(v1::WORKER), servers);
+  if (std::string lacking = LackingMemory(demand, servers); !lacking.empty()) {
+    reasons.push_back(std::move(lacking));
+  }
+  if (reasons.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrJoin(reasons, "\n"));
+}
+
+std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const {
+  std::vector<CandidateDaemon> candidates;
+  for (const auto& [key, daemon] : members_.daemons()) {
+    if (key.role != role || !daemon.alive) continue;
+    const AssignmentBoard::Entry* entry = board_.Get(key);
+    candidates.push_back({key.name, entry == nullptr ? 0 : entry->assignments.size(),
+                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0,
+                          MultipliesBf16(daemon.registration)});
+  }
+  return candidates;
+}
+
+ClusterSnapshot ControlPlane::Snapshot() {
+  ClusterSnapshot snapshot;
+  std::map<uint64_t, uint64_t> queued_bytes;
+  for (const uint64_t id : jobs_.Queued()) {
+    const v1::Job& job = *jobs_.Get(id);
+    const auto known = queued_bytes_.find(id);
+    queued_bytes[id] =
+        known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
+    snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
+  }
+  queued_bytes_ = std::move(queued_bytes);
+  for (const auto& [id, run] : runs_) {
+    RunningJob running{id, run.run.spec().name(), run.run.spec().priority(), {}, run.server_bytes};
+    for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
+      running.workers.push_back(worker.name());
+    }
+    snapshot.running.push_back(std::move(running));
+  }
+  snapshot.workers = Candidates(v1::WORKER);
+  snapshot.servers = Candidates(v1::SERVER);
+  return snapshot;
+}
+
+void ControlPlane::Schedule(Moment now) {
+  // What is there shows when they have come back.
+  if (members_.num_awaited() > 0) return;
+  Decision decision = Decide(Snapshot());
+  while (decision.impossible.has_value()) {
+    ChangeState(decision.impossible->job, v1::FAILED, decision.impossible->reason, now);
+    decision = Decide(Snapshot());
+  }
+  for (const WaitingJob& waiting : decision.waiting) {
+    jobs_.SetWaitReason(waiting.job, waiting.reason, now.wall);
+    changes_.events = true;
+  }
+  if (!decision.start.has_value()) {
+    to_plan_ = nullptr;
+    return;
+  }
+  const StartJob& start = *decision.start;
+  if (to_plan_ != nullptr && to_plan_->job == start.job &&
+      AreSame(to_plan_->workers, Choose(v1::WORKER, start.workers)) &&
+      AreSame(to_plan_->servers, Choose(v1::SERVER, start.servers))) {
+    return;
+  }
+  to_plan_ = ToPlanOf(start);
+  to_plan_taken_ = false;
+}
+
+std::vector<ChosenDaemon> ControlPlane::Choose(v1::DaemonRole role,
+                                               const std::vector<std::string>& names) const {
+  std::vector<ChosenDaemon> chosen;
+  for (const std::string& name : names) {
+    const v1::RegisterRequest& known = RegistrationOf(role, name);
+    chosen.push_back({name, known.daemon().incarnation(), known.address()});
+  }
+  return chosen;
+}
+
+std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::ToPlanOf(const StartJob& start) const {
+  const v1::Job& job = *jobs_.Get(start.job);
+  std::vector<const v1::RegisterRequest*> workers;
+  for (const std::string& name : start.workers) {
+    workers.push_back(&RegistrationOf(v1::WORKER, name));
+  }
+  return std::make_shared<const ToPlan>(ToPlan{
+      start.job, Choose(v1::WORKER, start.workers), Choose(v1::SERVER, start.servers), job.spec(),
+      job.layout(),
+      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout())});
+}
+
+std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::TakeToPlan() {
+  if (to_plan_taken_) return nullptr;
+  to_plan_taken_ = to_plan_ != nullptr;
+  return to_plan_;
+}
+
+}  // namespace sangam
