@@ -62,7 +62,9 @@ JobRun::JobRun(const std::shared_ptr<const v1::Assignment>& run, Options options
       {run->steps_total(), run->steps_per_epoch(), run->train_samples(), run->test_samples()}, past,
       now);
   // What it says was said then.
-  for (const v1::StepMetrics& step : past.steps) loss_alert_.Add(step.step(), step.loss());
+  for (const v1::StepMetrics& step : past.steps) {
+    loss_alert_.Add(step.step(), step.loss(), step.samples());
+  }
 }
 
 std::optional<PlanMember> JobRun::Find(const v1::DaemonIdentity& daemon) const {

@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -113,13 +112,6 @@ absl::StatusOr<JobTable::Submission> Validate(const v1::JobSpec& spec,
   submission.request_id = request_id;
   submission.asked_resume_from = spec.resume_from();
   return submission;
-}
-
-// Whether "JOB" or "JOB/STEP" can have meant the checkpoint `found`, a "<job>/<step>".
-bool MayHaveBecome(absl::string_view found, absl::string_view asked) {
-  const size_t slash = asked.find('/');
-  if (asked.empty() || found.empty()) return asked.empty() && found.empty();
-  return slash == absl::string_view::npos || absl::EndsWith(found, asked.substr(slash));
 }
 
 }  // namespace
