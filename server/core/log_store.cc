@@ -50,6 +50,8 @@ LogStore::Lines LogStore::After(uint64_t id, uint64_t after, absl::string_view d
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return result;
   const std::deque<v1::LogLine>& lines = found->second.lines;
+  // Of a coordinator that kept no state, whose lines are gone: these are all new.
+  if (after > found->second.last_revision) after = 0;
   // How many there were before is not known.
   after = std::max(after, found->second.begin);
   auto line = std::upper_bound(
