@@ -215,7 +215,15 @@ absl::Status GrpcNodeAgent::Heartbeat(uint64_t* known_revision) {
 }
 
 void GrpcNodeAgent::HeartbeatLoop() {
-  Backoff backoff({}, identity().incarnation() + 1);
+  // A report may get through while this thread pauses; the coordinator then wants the next sign of
+  // life within a lease.
+  Backoff::Options pauses;
+  {
+    MutexLock lock(&mutex_);
+    pauses.maximum = std::min(pauses.maximum, lease_ / 4);
+    pauses.initial = std::min(pauses.initial, pauses.maximum);
+  }
+  Backoff backoff(pauses, identity().incarnation() + 1);
   bool registered = true;
   uint64_t known_revision = 0;
   for (;;) {

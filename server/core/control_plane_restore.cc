@@ -160,8 +160,7 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
   const bool running = held.assignment->phase() == v1::Assignment::RUN;
   const JobRun::Options options{options_.membership.lease,
                                 options_.starting_deadline + options_.membership.reattach};
-  const ServerBytes bytes =
-      TrainingBytes(held.assignment->plan(), held.assignment->spec());
+  const ServerBytes bytes = TrainingBytes(held.assignment->plan(), held.assignment->spec());
   JobRun run = running ? JobRun(held.assignment, options, PastOf(jobs_, held, now.wall), now.steady)
                        : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;

@@ -75,7 +75,7 @@ absl::StatusOr<Membership::Registration> Membership::Register(
 void Membership::Restore(const v1::RegisterRequest& registration, bool alive, bool left,
                          absl::Duration now) {
   Daemon& daemon = daemons_[KeyOf(registration.daemon())];
-  daemon = Daemon{registration, now, alive, left, alive};
+  daemon = Daemon{registration, now, alive, left, alive, now + options_.lease + options_.reattach};
   if (!alive) return;
   ++num_alive_;
   ++num_awaited_;
@@ -107,7 +107,7 @@ absl::Status Membership::Renew(const v1::DaemonIdentity& daemon, absl::Duration 
   Daemon& known = daemons_.find(KeyOf(daemon))->second;
   if (known.awaited) {
     EndWait(&known);
-    next_expiry_ = std::min(next_expiry_, now + options_.lease);
+    known.keep_until = now + options_.lease + options_.reattach;
   }
   known.last_sign = now;
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #ifndef SANGAM_SERVER_CORE_MEMBERSHIP_H_
 #define SANGAM_SERVER_CORE_MEMBERSHIP_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,7 +37,9 @@ class Membership {
     absl::Duration remember = absl::Minutes(10);
     size_t max_lost = 256;
     // How much longer than a lease a restored daemon may be silent: it may have to find out first
-    // that the coordinator is back, and tries with pauses that grow to some seconds.
+    // that the coordinator is back, and tries with pauses that grow to some seconds. It has several
+    // connections, which find out one after the other, so the time begins anew when it is first
+    // heard of.
     absl::Duration reattach = absl::Seconds(6);
   };
 
@@ -46,6 +49,8 @@ class Membership {
     bool alive = true;
     bool left = false;     // said goodbye; false for a lost one
     bool awaited = false;  // restored, and not heard of since
+    // Of one that was restored: not lost before.
+    absl::Duration keep_until = -absl::InfiniteDuration();
   };
 
   enum class Registration {
@@ -103,8 +108,7 @@ class Membership {
  private:
   bool Expired(const Daemon& daemon, absl::Duration now) const { return now >= ExpiryOf(daemon); }
   absl::Duration ExpiryOf(const Daemon& daemon) const {
-    return daemon.last_sign + options_.lease +
-           (daemon.awaited ? options_.reattach : absl::ZeroDuration());
+    return std::max(daemon.last_sign + options_.lease, daemon.keep_until);
   }
   // The daemon was heard of, or is gone.
   void EndWait(Daemon* daemon);

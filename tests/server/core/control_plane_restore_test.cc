@@ -526,9 +526,9 @@ TEST(ControlPlaneRestoreTest, WeightsAreHeldOnAndLeaveInTheirOrder) {
   world.Restart();
   EXPECT_TRUE(world.Job(1).weights_available());
   EXPECT_EQ(world.Board("s-1").assignments.at(1)->phase(), v1::Assignment::HOLD);
-  // The server dies: so do the weights.
+  // The server dies, and with it, once nobody waits for it to come back, the weights.
   world.Kill("s-1");
-  world.Pass(absl::Seconds(6));
+  world.Pass(absl::Seconds(12));
   EXPECT_FALSE(world.Job(1).weights_available());
   world.Restart();
   EXPECT_FALSE(world.Job(1).weights_available());
