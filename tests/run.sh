@@ -113,10 +113,10 @@ step packages 900 tools/install_packages.sh
 step check 900 tools/check
 step build 1500 bazel build "${bazel_options[@]}" --keep_going //...
 test_step test 1200 //...
-test_step clang 600 --config=clang --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
-test_step asan 600 --config=asan --config=ubsan --platform_suffix=-asan-ubsan --test_tag_filters="$filters" \
+test_step clang 840 --config=clang --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
+test_step asan 840 --config=asan --config=ubsan --platform_suffix=-asan-ubsan --test_tag_filters="$filters" \
   "${pure[@]}"
-test_step tsan 600 --config=tsan --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
+test_step tsan 840 --config=tsan --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
 
 printf 'total: %d min %02d s\n' $((SECONDS / 60)) $((SECONDS % 60))
 if ((${#failed_steps[@]})); then echo "failed steps: ${failed_steps[*]}"; fi
