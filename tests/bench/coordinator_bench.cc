@@ -2,6 +2,7 @@
 // disk: one worker's calls one after another, each with the losses of one step.
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,7 +40,7 @@ void BM_Report(benchmark::State& state) {
   options.keep_records = on_disk;
   Coordinator coordinator(options, &Clock::Real());
   if (on_disk) {
-    std::string folder = "/tmp/coordinator-bench-XXXXXX";
+    std::string folder = std::filesystem::temp_directory_path() / "coordinator-bench-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) std::abort();
     auto opened = JobStore::Open(folder + "/sangam.db");
     if (!opened.ok()) std::abort();

@@ -173,8 +173,8 @@ TEST_F(ResumeTest, ALongerJobHasTheBitsOfOneThatWasLongFromTheStart) {
   Await("longer", "SUCCEEDED");
   EXPECT_TRUE(Weights("longer") == Weights("whole"));
   EXPECT_FALSE(Weights("short") == Weights("whole"));
-  const Finished over = cluster_->Client({"resume", "longer", "--name=over", "--set=epochs=3"},
-                                         absl::Seconds(30));
+  const Finished over =
+      cluster_->Client({"resume", "longer", "--name=over", "--set=epochs=3"}, absl::Seconds(30));
   EXPECT_EQ(over.exit_code, 0) << over.output;
   Await("over", "the job has 96 steps");
 }
