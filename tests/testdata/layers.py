@@ -11,6 +11,11 @@ of samples and lines of numbers:
     y, dx, dw  results of training; dw is 0 for running statistics
     after      the segment with the running statistics as they are after this one step
     evaluated  the output in evaluation, with the segment `w`
+    address    seed, step and position of the first sample, where dropout draws
+
+Tokens have no dx. A "tied" is two blocks, the second one with the first one's table: `w` is the first
+one's segment, `own` the second one's, `dw` the first one's gradient of its segment, `dtied` the second
+one's. A "loss" has the number of its terms for each sample, and what it counts as correct.
 """
 
 import torch
@@ -41,6 +46,43 @@ class Segment:
         part = self.after[self.offset:self.offset + count]
         self.offset += count
         return part
+
+
+# What dropout draws: Philox4x32-10 (Salmon et al. 2011) at an address, as common/base/philox.h says.
+
+
+def philox(counter, key):
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [b >> 32 ^ c[1] ^ k[0], b & 0xFFFFFFFF, a >> 32 ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def words(number):
+    return [number & 0xFFFFFFFF, number >> 32]
+
+
+# Seed, step, position of the first sample: more than 32 bits where there may be more.
+ADDRESS = ((5 << 32) + 21, (3 << 32) + 1000, 33)
+FOR_DROPOUT = 3
+
+
+def dropout(x, rate, layer, training):
+    if not training:
+        return x
+    seed, step, first = ADDRESS
+    factors = torch.zeros(x.shape, dtype=torch.double)
+    for row in range(x.shape[0]):
+        at_step = philox(words(step) + [FOR_DROPOUT, 0], words(seed))
+        at_row = philox(words(layer << 32 | first + row) + at_step[2:], at_step[:2])
+        flat = factors[row].view(-1)
+        for element in range(len(flat)):
+            number = philox(words(element // 4) + at_row[2:], at_row[:2])[element % 4]
+            kept = (number >> 8) / 2**24 >= rate
+            flat[element] = 1 / (1 - rate) if kept else 0
+    return x * factors
 
 
 def linear(x, p, out, bias=True):
@@ -88,21 +130,46 @@ def rms_norm(x, p, epsilon):
 
 
 def attention(x, p, heads):
-    t, c = x.shape[1], x.shape[2]
+    c = x.shape[2]
     qkv_w, qkv_b, out_w, out_b = p.take(3 * c, c), p.take(3 * c), p.take(c, c), p.take(c)
-    mask = torch.full((t, t), float("-inf"), dtype=torch.double).triu(1)
     x = x.transpose(0, 1)
     y, _ = F.multi_head_attention_forward(x, x, x, c, heads, qkv_w, qkv_b, None, None, False, 0.0, out_w,
-                                          out_b, attn_mask=mask, need_weights=False)
+                                          out_b, attn_mask=no_later(x.shape[0]), need_weights=False)
     return y.transpose(0, 1)
 
 
-# name, layers as a job says them, shape of a sample, parameters, samples, function
+def no_later(t):
+    return torch.full((t, t), float("-inf"), dtype=torch.double).triu(1)
+
+
+def rotate(x, base):
+    """x: [samples, heads, positions, width]; pairs of neighbours are complex numbers."""
+    t, width = x.shape[2], x.shape[3]
+    frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.double) / width)
+    angles = torch.outer(torch.arange(t, dtype=torch.double), frequencies)
+    turned = torch.view_as_complex(x.reshape(*x.shape[:3], -1, 2)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).reshape(x.shape)
+
+
+def rotary_attention(x, p, heads, base, bias=True):
+    n, t, c = x.shape
+    qkv = linear(x, p, 3 * c, bias).view(n, t, 3, heads, c // heads).permute(2, 0, 3, 1, 4)
+    q, k, v = rotate(qkv[0], base), rotate(qkv[1], base), qkv[2]
+    scores = q @ k.transpose(2, 3) / (c // heads) ** 0.5 + no_later(t)
+    y = torch.softmax(scores, -1) @ v
+    return linear(y.transpose(1, 2).reshape(n, t, c), p, c, bias)
+
+
+def embedding(x, p, vocabulary, width):
+    return F.embedding(x, p.take(vocabulary, width))
+
+
+# name, layers as a job says them, shape of a sample, parameters, samples, function, vocabulary of tokens
 CASES = []
 
 
-def case(name, layers, shape, parameters, rows, function):
-    CASES.append((name, layers, shape, parameters, rows, function))
+def case(name, layers, shape, parameters, rows, function, tokens=None):
+    CASES.append((name, layers, shape, parameters, rows, function, tokens))
 
 
 case("linear", "layer { linear { out_features: 3 } }", [4], 15, 3, lambda x, p, t: linear(x, p, 3))
@@ -167,10 +234,67 @@ case("residual with a shortcut",
      "shortcut { batch_norm {} } } } layer { relu {} }",
      [4, 4, 2], 54 + 12 + 81 + 12 + 6 + 12, 3, residual_block)
 
+case("relu", "layer { relu {} }", [6], 0, 3, lambda x, p, t: F.relu(x))
+case("flatten of an image", "layer { flatten {} } layer { linear { out_features: 2 } }", [2, 3, 2], 26, 2,
+     lambda x, p, t: linear(torch.flatten(x, 1), p, 2))
+case("embedding", "layer { embedding { vocabulary: 5 width: 3 } }", [4], 15, 3,
+     lambda x, p, t: embedding(x, p, 5, 3), tokens=5)
+case("embedding with positions", "layer { embedding { vocabulary: 6 width: 2 } } layer { position_embedding {} }",
+     [3], 12 + 6, 4, lambda x, p, t: embedding(x, p, 6, 2) + p.take(3, 2), tokens=6)
+case("causal_attention, rotary", "layer { causal_attention { heads: 2 rotary: true } }", [5, 8], 288, 2,
+     lambda x, p, t: rotary_attention(x, p, 2, 10000.0))
+case("causal_attention, rotary with a base, no bias",
+     "layer { causal_attention { heads: 1 rotary: true rotary_base: 100 no_bias: true } }", [4, 6], 144, 2,
+     lambda x, p, t: rotary_attention(x, p, 1, 100.0, False))
+case("dropout", "layer { dropout { rate: 0.25 } }", [2, 7], 0, 4, lambda x, p, t: dropout(x, 0.25, 0, t))
+case("dropout between layers", "layer { tanh {} } layer { dropout { rate: 0.5 } } layer { linear { out_features: 3 } }",
+     [9], 30, 4, lambda x, p, t: linear(dropout(torch.tanh(x), 0.5, 1, t), p, 3))
+
+
+def transformer(x, p, training):
+    # Layers are counted with those that hold them: 0 residual, 1 norm, 2 attention, 3 dropout, 4 residual, ...
+    y = rms_norm(x, p, 1e-5)
+    x = x + dropout(attention(y, p, 2), 0.25, 3, training)
+    y = rms_norm(x, p, 1e-5)
+    y = linear(F.gelu(linear(y, p, 6)), p, 4)
+    return x + dropout(y, 0.25, 9, training)
+
+
+case("transformer", "layer { transformer { heads: 2 hidden: 6 dropout: 0.25 } }", [3, 4], 4 + 80 + 4 + 30 + 28, 3,
+     transformer)
+
+# name, model, vocabulary, positions, samples, parameters of each block, functions of the two blocks
+TIED = [
+    ("tied_head",
+     "input_shape: [3] block { name: \"in\" layer { embedding { vocabulary: 5 width: 2 } } layer { position_embedding {} } } "
+     "block { layer { linear { out_features: 2 } } layer { tied_head { block: \"in\" } } }",
+     5, 3, 4, 16, 6,
+     lambda x, p: embedding(x, p, 5, 2) + p.take(3, 2),
+     lambda y, p, tied: F.linear(linear(y, p, 2), tied.take(5, 2))),
+    ("tied_head alone in its block",
+     "input_shape: [2] block { name: \"in\" layer { embedding { vocabulary: 4 width: 3 } } layer { tanh {} } } "
+     "block { layer { tied_head { block: \"in\" } } }",
+     4, 2, 3, 12, 0,
+     lambda x, p: torch.tanh(embedding(x, p, 4, 3)),
+     lambda y, p, tied: F.linear(y, tied.take(4, 3))),
+]
+
+
+def sum_of_labels(o, t, classes):
+    return F.cross_entropy(o.reshape(-1, classes), t.reshape(-1, classes).argmax(1), reduction="sum")
+
+
+def right_labels(o, t, classes):
+    return (o.reshape(-1, classes).argmax(1) == t.reshape(-1, classes).argmax(1)).sum()
+
+
+# name, terms of a sample, outputs of a term, sum, terms that are right
 LOSSES = [
-    ("softmax_cross_entropy", lambda o, t: F.cross_entropy(o, t.argmax(1), reduction="sum")),
-    ("mean_squared_error", lambda o, t: F.mse_loss(o, t, reduction="sum")),
-    ("binary_cross_entropy", lambda o, t: F.binary_cross_entropy_with_logits(o, t, reduction="sum")),
+    ("softmax_cross_entropy", 1, 4, lambda o, t: sum_of_labels(o, t, 4), lambda o, t: right_labels(o, t, 4)),
+    ("mean_squared_error", 4, 1, lambda o, t: F.mse_loss(o, t, reduction="sum"), lambda o, t: torch.tensor(0)),
+    ("binary_cross_entropy", 4, 1, lambda o, t: F.binary_cross_entropy_with_logits(o, t, reduction="sum"),
+     lambda o, t: ((o > 0) == (t >= 0.5)).sum()),
+    ("token_cross_entropy", 3, 4, lambda o, t: sum_of_labels(o, t, 4), lambda o, t: right_labels(o, t, 4)),
 ]
 
 
@@ -178,42 +302,86 @@ def show(name, values):
     print(name, " ".join("%.9g" % value for value in values.reshape(-1).tolist()))
 
 
+def draw_tokens(rows, shape, vocabulary):
+    return torch.randint(vocabulary, (rows, *shape))
+
+
+def show_case(name, layers, shape, parameters, rows, function, tokens):
+    x = draw_tokens(rows, shape, tokens) if tokens else draw(rows, *shape).requires_grad_()
+    # Above 0, for variances.
+    w = ((draw(parameters) + 1.5) / 2).float().double().requires_grad_()
+    if "batch_norm" not in layers:
+        w = draw(parameters).requires_grad_()
+    p = Segment(w)
+    y = function(x, p, True)
+    assert p.offset == parameters, name
+    dy = draw(*y.shape)
+    y.backward(dy)
+    print("case", name)
+    print("model input_shape: %s block { %s }" % (shape, layers))
+    print("rows", rows)
+    if "dropout" in layers or "transformer" in layers:
+        print("address", *ADDRESS)
+    show("x", x)
+    show("w", w)
+    show("dy", dy)
+    show("y", y)
+    if not tokens:
+        show("dx", x.grad)
+    show("dw", w.grad if w.grad is not None else torch.zeros(parameters))
+    show("after", p.after)
+    show("evaluated", function(x, Segment(w), False))
+
+
+def show_tied(name, model, vocabulary, positions, rows, first, second, function, head):
+    x = draw_tokens(rows, [positions], vocabulary)
+    # The same values twice, so that each use has a gradient of its own.
+    w = draw(first).requires_grad_()
+    tied = w.detach().clone().requires_grad_()
+    own = draw(second).requires_grad_()
+    p, tied_p, own_p = Segment(w), Segment(tied), Segment(own)
+    y = head(function(x, p), own_p, tied_p)
+    assert (p.offset, own_p.offset) == (first, second), name
+    dy = draw(*y.shape)
+    y.backward(dy)
+    print("tied", name)
+    print("model", model)
+    print("rows", rows)
+    show("x", x)
+    show("w", w)
+    show("own", own)
+    show("dy", dy)
+    show("y", y)
+    show("dw", w.grad)
+    show("dtied", tied.grad)
+    show("down", own.grad if own.grad is not None else own)
+
+
+def show_loss(name, terms, classes, function, right):
+    outputs = (4 * draw(5, terms * classes)).requires_grad_()
+    targets = torch.softmax(3 * draw(5, terms * classes), 1) if "squared" not in name else 2 * draw(5, terms)
+    targets = targets.float().double()
+    loss = function(outputs, targets)
+    loss.backward()
+    print("loss", name)
+    print("terms", terms)
+    show("outputs", outputs)
+    show("targets", targets)
+    if classes > 1:
+        show("labels", targets.reshape(-1, classes).argmax(1))
+    show("sum", loss)
+    show("correct", right(outputs, targets))
+    show("gradient", outputs.grad)
+
+
 def main():
     print("# Written by layers.py with PyTorch", torch.__version__)
-    for name, layers, shape, parameters, rows, function in CASES:
-        x = draw(rows, *shape).requires_grad_()
-        # Above 0, for variances.
-        w = ((draw(parameters) + 1.5) / 2).float().double().requires_grad_()
-        if "batch_norm" not in layers:
-            w = draw(parameters).requires_grad_()
-        p = Segment(w)
-        y = function(x, p, True)
-        assert p.offset == parameters, name
-        dy = draw(*y.shape)
-        y.backward(dy)
-        print("case", name)
-        print("model input_shape: %s block { %s }" % (shape, layers))
-        print("rows", rows)
-        show("x", x)
-        show("w", w)
-        show("dy", dy)
-        show("y", y)
-        show("dx", x.grad)
-        show("dw", w.grad if w.grad is not None else torch.zeros(parameters))
-        show("after", p.after)
-        show("evaluated", function(x, Segment(w), False))
-    for name, function in LOSSES:
-        outputs = (4 * draw(5, 4)).requires_grad_()
-        targets = torch.softmax(3 * draw(5, 4), 1) if "squared" not in name else 2 * draw(5, 4)
-        targets = targets.float().double()
-        loss = function(outputs, targets)
-        loss.backward()
-        print("loss", name)
-        show("outputs", outputs)
-        show("targets", targets)
-        show("labels", targets.argmax(1))
-        show("sum", loss)
-        show("gradient", outputs.grad)
+    for each in CASES:
+        show_case(*each)
+    for each in TIED:
+        show_tied(*each)
+    for each in LOSSES:
+        show_loss(*each)
 
 
 main()
