@@ -22,6 +22,7 @@
 #include "common/data/batch_id.h"
 #include "common/data/batch_reader.h"
 #include "common/plan/pipeline_layout.h"
+#include "common/rpc/accepted_stream.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/server_stream.h"
 #include "common/tensor/buffer.h"
@@ -79,43 +80,23 @@ absl::Status CheckHello(const v1::Plan& plan, const v1::FrameHeader& header,
 }  // namespace
 
 FeedStream::FeedStream(const FeedContext* context, std::shared_ptr<ServerStream> stream)
-    : context_(*context), stream_(std::move(stream)) {}
+    : AcceptedStream(context, {"feed", "frame", "HELLO"}, std::move(stream)), context_(*context) {}
 
-absl::Status FeedStream::OnMessage(const grpc::ByteBuffer& message) {
-  ++num_frames_;
-  {
-    MutexLock lock(&mutex_);
-    if (phase_ == Phase::kEnded) return absl::OkStatus();
-    ++progress_;
+absl::Status FeedStream::OnNext(const grpc::ByteBuffer& message, bool first) {
+  if (message.Length() > context_.max_message_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("found a message of ", message.Length(),
+                                                   " bytes, expected at most ",
+                                                   context_.max_message_bytes));
   }
-  absl::Status status = [&]() -> absl::Status {
-    if (message.Length() > context_.max_message_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat("found a message of ", message.Length(),
-                                                     " bytes, expected at most ",
-                                                     context_.max_message_bytes));
-    }
-    ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
-    ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
-    return OnFrame(frame);
-  }();
-  if (status.ok()) return status;
-  DropRequests();
-  return WithContext(status, absl::StrCat("frame ", num_frames_, " of the stream"));
-}
-
-absl::Status FeedStream::OnFrame(const Frame& frame) {
-  bool greeted;
-  {
-    MutexLock lock(&mutex_);
-    greeted = phase_ != Phase::kNew;
-  }
-  const v1::FrameKind expected = greeted ? v1::FRAME_KIND_DATA_REQUEST : v1::FRAME_KIND_HELLO;
+  ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
+  ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
+  const v1::FrameKind expected = first ? v1::FRAME_KIND_HELLO : v1::FRAME_KIND_DATA_REQUEST;
   if (frame.header.kind() != expected) {
     return absl::InvalidArgumentError(
         absl::StrCat("kind: found ", KindName(frame.header.kind()), ", expected ",
-                     KindName(expected), greeted ? " after the HELLO" : " as the first frame"));
+                     KindName(expected), first ? " as the first frame" : " after the HELLO"));
   }
-  return greeted ? OnRequest(frame) : OnHello(frame);
+  return first ? OnHello(frame) : OnRequest(frame);
 }
 
 absl::Status FeedStream::OnHello(const Frame& frame) {
@@ -139,7 +120,7 @@ absl::Status FeedStream::OnHello(const Frame& frame) {
   LogInfo("feed opened", "job=%d generation=%d worker=%s inputs=%d labels=%d", job_, generation_,
           LogValue(worker_), wants_inputs_, wants_labels_);
   MutexLock lock(&mutex_);
-  if (phase_ == Phase::kNew) phase_ = Phase::kOpen;
+  Open();
   return absl::OkStatus();
 }
 
@@ -167,7 +148,6 @@ absl::Status FeedStream::OnRequest(const Frame& frame) {
   if (const absl::Status found = job->reader.Find(id).status(); !found.ok()) {
     return absl::InvalidArgumentError(found.message());
   }
-  std::shared_ptr<ServerStream> stream;
   {
     MutexLock lock(&mutex_);
     if (unanswered_ >= context_.max_requests) {
@@ -177,9 +157,8 @@ absl::Status FeedStream::OnRequest(const Frame& frame) {
     }
     ++unanswered_;
     requests_.push_back(id);
-    stream = stream_;
   }
-  if (stream != nullptr) stream->Wake();
+  WakeStream();
   return absl::OkStatus();
 }
 
@@ -222,8 +201,8 @@ std::optional<grpc::ByteBuffer> FeedStream::NextMessage() {
   std::optional<BatchId> next;
   {
     MutexLock lock(&mutex_);
-    ++progress_;
-    if (phase_ == Phase::kEnded) answer_.reset();
+    NoteProgress();
+    if (has_ended()) answer_.reset();
     if (!answer_.has_value() && !requests_.empty()) {
       next = requests_.front();
       requests_.pop_front();
@@ -279,53 +258,16 @@ grpc::ByteBuffer FeedStream::NextPiece() {
   return ToByteBuffer(EncodeFramePrefix(header, payload.size()), payload);
 }
 
-void FeedStream::OnHalfClosed() {
+std::string FeedStream::LogFields() const {
+  return absl::StrCat("job=", job_, " worker=", LogValue(worker_), " frames=", num_messages());
+}
+
+void FeedStream::DropWaiting() {
   MutexLock lock(&mutex_);
-  if (phase_ != Phase::kEnded) phase_ = Phase::kHalfClosed;
-  ++progress_;
-}
-
-void FeedStream::OnFinished(const absl::Status& status) {
-  DropRequests();
-  std::shared_ptr<ServerStream> stream;
-  {
-    MutexLock lock(&mutex_);
-    stream = std::move(stream_);
-  }
-  if (status.ok()) {
-    LogInfo("feed closed", "job=%d worker=%s frames=%d", job_, LogValue(worker_), num_frames_);
-  } else {
-    LogWarning("feed ended", "job=%d worker=%s frames=%d peer=%s status=%s", job_,
-               LogValue(worker_), num_frames_, LogValue(stream->peer()),
-               LogValue(status.ToString()));
-  }
-  context_.registry->Remove(this);
-  context_.activities->End();
-}
-
-void FeedStream::End(const absl::Status& error) {
-  DropRequests();
-  std::shared_ptr<ServerStream> stream;
-  {
-    MutexLock lock(&mutex_);
-    stream = stream_;
-  }
-  if (stream != nullptr) stream->End(error);
-}
-
-void FeedStream::DropRequests() {
-  MutexLock lock(&mutex_);
-  if (phase_ != Phase::kEnded) ++progress_;
-  phase_ = Phase::kEnded;
   requests_.clear();
 }
 
 absl::Status FeedStream::Fault(absl::Duration idle) const {
-  if (phase_ == Phase::kNew && idle >= context_.hello_deadline) {
-    return absl::DeadlineExceededError(absl::StrCat("found no HELLO, expected one within ",
-                                                    absl::FormatDuration(context_.hello_deadline)));
-  }
-  if (phase_ != Phase::kOpen) return absl::OkStatus();
   if (absl::Status held = LockJob().status(); !held.ok()) return held;
   if (sending_ && idle >= context_.stall_deadline) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -333,26 +275,6 @@ absl::Status FeedStream::Fault(absl::Duration idle) const {
         ", and ", unanswered_, " of its requests are unanswered"));
   }
   return absl::OkStatus();
-}
-
-void FeedStream::Check(absl::Duration now) {
-  absl::Status fault;
-  bool stuck;
-  std::shared_ptr<ServerStream> stream;
-  {
-    MutexLock lock(&mutex_);
-    if (!seen_at_.has_value() || seen_progress_ != progress_) {
-      seen_progress_ = progress_;
-      seen_at_ = now;
-    }
-    const absl::Duration idle = now - *seen_at_;
-    fault = Fault(idle);
-    stuck = (phase_ == Phase::kHalfClosed || phase_ == Phase::kEnded) && idle >= context_.end_grace;
-    stream = stream_;
-  }
-  if (stream == nullptr) return;
-  if (stuck) stream->Cancel();
-  if (!fault.ok()) End(fault);
 }
 
 }  // namespace sangam

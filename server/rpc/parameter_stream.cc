@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/accepted_stream.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/server_stream.h"
 #include "common/tensor/frame_codec.h"
@@ -35,38 +36,23 @@ std::string KindName(v1::FrameKind kind) {
 
 ParameterStream::ParameterStream(const ParameterCallContext* context,
                                  std::shared_ptr<ServerStream> stream)
-    : context_(*context), stream_(std::move(stream)) {}
+    : AcceptedStream(context, {"stream", "frame", "HELLO"}, std::move(stream)),
+      context_(*context) {}
 
-absl::Status ParameterStream::OnMessage(const grpc::ByteBuffer& message) {
-  ++num_frames_;
-  {
-    MutexLock lock(&mutex_);
-    if (phase_ == Phase::kEnded) return absl::OkStatus();
-    if (phase_ == Phase::kOpen) ++progress_;
+absl::Status ParameterStream::OnNext(const grpc::ByteBuffer& message, bool first) {
+  if (message.Length() > context_.max_message_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
+                                                     " bytes, expected at most ",
+                                                     context_.max_message_bytes));
   }
-  absl::Status status = [&]() -> absl::Status {
-    if (message.Length() > context_.max_message_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
-                                                       " bytes, expected at most ",
-                                                       context_.max_message_bytes));
-    }
-    ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
-    ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
-    return OnFrame(frame);
-  }();
-  if (status.ok()) return status;
-  DropWaiting();
-  return WithContext(status, absl::StrCat("frame ", num_frames_, " of the stream"));
+  ASSIGN_OR_RETURN(const SlicePayload bytes, FromByteBuffer(message));
+  ASSIGN_OR_RETURN(const Frame frame, DecodeFrame(bytes));
+  return OnFrame(frame, first);
 }
 
-absl::Status ParameterStream::OnFrame(const Frame& frame) {
+absl::Status ParameterStream::OnFrame(const Frame& frame, bool first) {
   const v1::FrameHeader& header = frame.header;
-  bool greeted;
-  {
-    MutexLock lock(&mutex_);
-    greeted = phase_ != Phase::kNew;
-  }
-  if (!greeted) {
+  if (first) {
     if (header.kind() == v1::FRAME_KIND_HELLO) return OnHello(frame);
     return absl::InvalidArgumentError(absl::StrCat(
         "kind: found ", KindName(header.kind()), ", expected FRAME_KIND_HELLO as the first frame"));
@@ -98,7 +84,7 @@ absl::Status ParameterStream::OnHello(const Frame& frame) {
   LogInfo("stream opened", "job=%d generation=%d worker=%s source=%d", job_,
           frame.header.generation(), LogValue(worker_), source_);
   MutexLock lock(&mutex_);
-  if (phase_ == Phase::kNew) phase_ = Phase::kOpen;
+  Open();
   return absl::OkStatus();
 }
 
@@ -139,27 +125,25 @@ absl::Status ParameterStream::OnGradient(const Frame& frame) {
 void ParameterStream::Send(const PageWeights& weights) {
   const PageKey key = {weights.header.segment(), weights.header.first_element()};
   PageWeights replaced;  // let go of without the lock
-  std::shared_ptr<ServerStream> stream;
   size_t waiting;
   {
     MutexLock lock(&mutex_);
-    if (phase_ != Phase::kOpen) return;
+    if (!is_open()) return;
     // A client that had nothing to read was not idle.
-    if (waiting_.empty() && !sending_) ++progress_;
+    if (waiting_.empty() && !sending_) NoteProgress();
     const auto [place, added] = waiting_.try_emplace(key, weights);
     if (!added) {
       if (place->second.header.step() >= weights.header.step()) return;
       replaced = std::exchange(place->second, weights);
     }
     waiting = waiting_.size();
-    stream = stream_;
   }
   if (waiting > context_.max_waiting_frames) {
     End(absl::ResourceExhaustedError(absl::StrCat("the worker does not read: weights of ", waiting,
                                                   " pages wait for it, expected at most ",
                                                   context_.max_waiting_frames)));
   } else {
-    stream->Wake();
+    WakeStream();
   }
 }
 
@@ -167,7 +151,7 @@ std::optional<grpc::ByteBuffer> ParameterStream::NextMessage() {
   PageWeights weights;
   {
     MutexLock lock(&mutex_);
-    ++progress_;
+    NoteProgress();
     sending_ = !waiting_.empty();
     if (!sending_) return std::nullopt;
     weights = std::move(waiting_.begin()->second);
@@ -177,57 +161,25 @@ std::optional<grpc::ByteBuffer> ParameterStream::NextMessage() {
 }
 
 void ParameterStream::OnHalfClosed() {
-  {
-    MutexLock lock(&mutex_);
-    if (phase_ != Phase::kEnded) phase_ = Phase::kHalfClosed;
-    ++progress_;
-  }
+  AcceptedStream::OnHalfClosed();
   if (const auto shard = shard_.lock()) shard->Unsubscribe(this);
 }
 
-void ParameterStream::OnFinished(const absl::Status& status) {
+void ParameterStream::Leave(const absl::Status& /*status*/) {
   if (const auto shard = shard_.lock()) shard->Unsubscribe(this);
-  DropWaiting();
-  std::shared_ptr<ServerStream> stream;
-  {
-    MutexLock lock(&mutex_);
-    stream = std::move(stream_);
-  }
-  if (status.ok()) {
-    LogInfo("stream closed", "job=%d worker=%s frames=%d", job_, LogValue(worker_), num_frames_);
-  } else {
-    LogWarning("stream ended", "job=%d worker=%s frames=%d peer=%s status=%s", job_,
-               LogValue(worker_), num_frames_, LogValue(stream->peer()),
-               LogValue(status.ToString()));
-  }
-  context_.registry->Remove(this);
-  context_.activities->End();
 }
 
-void ParameterStream::End(const absl::Status& error) {
-  DropWaiting();
-  std::shared_ptr<ServerStream> stream;
-  {
-    MutexLock lock(&mutex_);
-    stream = stream_;
-  }
-  if (stream != nullptr) stream->End(error);
+std::string ParameterStream::LogFields() const {
+  return absl::StrCat("job=", job_, " worker=", LogValue(worker_), " frames=", num_messages());
 }
 
 void ParameterStream::DropWaiting() {
   std::map<PageKey, PageWeights> dropped;  // let go of without the lock
   MutexLock lock(&mutex_);
-  if (phase_ != Phase::kEnded) ++progress_;
-  phase_ = Phase::kEnded;
   dropped.swap(waiting_);
 }
 
 absl::Status ParameterStream::Fault(absl::Duration idle) const {
-  if (phase_ == Phase::kNew && idle >= context_.hello_deadline) {
-    return absl::DeadlineExceededError(absl::StrCat("found no HELLO, expected one within ",
-                                                    absl::FormatDuration(context_.hello_deadline)));
-  }
-  if (phase_ != Phase::kOpen) return absl::OkStatus();
   if (shard_.expired()) {
     return absl::NotFoundError(absl::StrCat("this server no longer holds job ", job_));
   }
@@ -237,26 +189,6 @@ absl::Status ParameterStream::Fault(absl::Duration idle) const {
         ", and weights of ", waiting_.size(), " more pages wait for it"));
   }
   return absl::OkStatus();
-}
-
-void ParameterStream::Check(absl::Duration now) {
-  absl::Status fault;
-  bool stuck;
-  std::shared_ptr<ServerStream> stream;
-  {
-    MutexLock lock(&mutex_);
-    if (!seen_at_.has_value() || seen_progress_ != progress_) {
-      seen_progress_ = progress_;
-      seen_at_ = now;
-    }
-    const absl::Duration idle = now - *seen_at_;
-    fault = Fault(idle);
-    stuck = (phase_ == Phase::kHalfClosed || phase_ == Phase::kEnded) && idle >= context_.end_grace;
-    stream = stream_;
-  }
-  if (stream == nullptr) return;
-  if (stuck) stream->Cancel();
-  if (!fault.ok()) End(fault);
 }
 
 }  // namespace sangam
