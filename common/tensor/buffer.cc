@@ -1,5 +1,7 @@
 #include "common/tensor/buffer.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,12 @@ constexpr size_t kAlignment = 64;
 // Keeps the floats 64-byte aligned behind the reference count.
 constexpr size_t kHeaderBytes = 64;
 
+// Of memory, in bytes: a power of 2.
+size_t PageBytes() {
+  static const auto kBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return kBytes;
+}
+
 }  // namespace
 
 struct FloatBuffer::Block {
@@ -26,13 +34,14 @@ struct FloatBuffer::Block {
 };
 
 absl::StatusOr<FloatBuffer> FloatBuffer::Allocate(size_t num_elements) {
-  constexpr size_t kMaxElements = (SIZE_MAX - 2 * kAlignment - kHeaderBytes) / sizeof(float);
+  const size_t kMaxElements = (SIZE_MAX - 2 * PageBytes() - kHeaderBytes) / sizeof(float);
   void* memory = nullptr;
   if (num_elements <= kMaxElements) {
     const size_t bytes = kHeaderBytes + num_elements * sizeof(float);
+    const size_t alignment = num_elements < kOwnPagesElements ? kAlignment : PageBytes();
     // aligned_alloc wants a multiple of the alignment.
-    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    memory = std::aligned_alloc(kAlignment, rounded);
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    memory = std::aligned_alloc(alignment, rounded);
     if (memory != nullptr) std::memset(memory, 0, rounded);
   }
   if (memory == nullptr) {

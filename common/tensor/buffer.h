@@ -20,6 +20,10 @@ class FloatBuffer {
   FloatBuffer(FloatBuffer&& other) noexcept;
   FloatBuffer& operator=(FloatBuffer other) noexcept;
 
+  // Blocks of at least so many floats share no page of memory with anything else, so that they can
+  // be page-locked one by one for the copies of a device.
+  static constexpr size_t kOwnPagesElements = 1024;
+
   // A block of `num_elements` floats, all 0. The memory is touched, so that no later use faults.
   // Errors: ResourceExhausted  the memory cannot be had
   static absl::StatusOr<FloatBuffer> Allocate(size_t num_elements);

@@ -1,5 +1,7 @@
 #include "common/tensor/buffer.h"
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -24,6 +26,25 @@ TEST(FloatBufferTest, IsZeroAndAlignedForEverySize) {
     EXPECT_EQ(buffer->size(), size);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
     for (size_t i = 0; i < size; ++i) EXPECT_EQ(buffer->data()[i], 0.0f);
+  }
+}
+
+// Two of them, so that one may begin where the other ends.
+TEST(FloatBufferTest, LargeOnesShareNoPage) {
+  const auto kPage = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (const size_t extra : {0, 1, 1000}) {
+    const size_t size = FloatBuffer::kOwnPagesElements + extra;
+    const FloatBuffer first = *FloatBuffer::Allocate(size);
+    const FloatBuffer second = *FloatBuffer::Allocate(size);
+    const auto first_page = [kPage](const FloatBuffer& b) {
+      return reinterpret_cast<uintptr_t>(b.data()) / kPage;
+    };
+    const auto last_page = [kPage](const FloatBuffer& b) {
+      return (reinterpret_cast<uintptr_t>(b.data() + b.size()) - 1) / kPage;
+    };
+    EXPECT_TRUE(last_page(first) < first_page(second) || last_page(second) < first_page(first));
+    // Nor with what is not a buffer: the allocator's block begins and ends with a page.
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first.data()) % kPage, 64u);
   }
 }
 
