@@ -1,0 +1,6 @@
+#ifndef TESTS_CUDA_ON_CPU_INCLUDE_CUBLAS_V2_H_
+#define TESTS_CUDA_ON_CPU_INCLUDE_CUBLAS_V2_H_
+
+#include "cublas_api.h"
+
+#endif  // TESTS_CUDA_ON_CPU_INCLUDE_CUBLAS_V2_H_
