@@ -101,15 +101,6 @@ absl::Status CheckColumns(absl::string_view operation, absl::string_view name, C
                                                  first));
 }
 
-// What a loss is taken of, and its gradient where one is wanted.
-absl::Status CheckLoss(absl::string_view operation, absl::string_view name, ConstMatrix outputs,
-                       const Matrix* gradient) {
-  RETURN_IF_ERROR(CheckView(operation, name, outputs));
-  if (gradient == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckShape(operation, "gradient", *gradient, outputs.rows, outputs.cols));
-  return CheckElementwise(operation, name, outputs, *gradient);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BackendMemory>> Backend::Allocate(int64_t num_elements) {
@@ -118,18 +109,6 @@ absl::StatusOr<std::unique_ptr<BackendMemory>> Backend::Allocate(int64_t num_ele
         absl::StrCat("allocate: found ", num_elements, " elements, expected at least 0"));
   }
   return DoAllocate(num_elements);
-}
-
-absl::Status Backend::Upload(const float* host, Matrix to) {
-  RETURN_IF_ERROR(CheckView("upload", "to", to));
-  RETURN_IF_ERROR(CheckHostPointer("upload", host, to));
-  return to.size() == 0 ? absl::OkStatus() : DoUpload(host, to);
-}
-
-absl::Status Backend::Download(ConstMatrix from, float* host) {
-  RETURN_IF_ERROR(CheckView("download", "from", from));
-  RETURN_IF_ERROR(CheckHostPointer("download", host, from));
-  return from.size() == 0 ? absl::OkStatus() : DoDownload(from, host);
 }
 
 absl::Status Backend::Fill(float value, Matrix out) {
@@ -347,50 +326,6 @@ absl::Status Backend::CopyColumns(ConstMatrix in, int64_t in_column, int64_t col
   RETURN_IF_ERROR(CheckApart(kOperation, "in", in, out));
   if (out.rows == 0 || columns == 0) return absl::OkStatus();
   return DoCopyColumns(in, in_column, columns, out, out_column);
-}
-
-absl::StatusOr<double> Backend::SquaredError(ConstMatrix outputs, const float* targets,
-                                             Matrix* gradient) {
-  constexpr absl::string_view kOperation = "squared error";
-  RETURN_IF_ERROR(CheckLoss(kOperation, "outputs", outputs, gradient));
-  if (outputs.size() == 0) return 0.0;
-  RETURN_IF_ERROR(CheckHostPointer(kOperation, targets, outputs));
-  return DoSquaredError(outputs, targets, gradient);
-}
-
-absl::StatusOr<ClassificationSums> Backend::BinaryCrossEntropy(ConstMatrix outputs,
-                                                               const float* targets,
-                                                               Matrix* gradient) {
-  constexpr absl::string_view kOperation = "binary cross-entropy";
-  RETURN_IF_ERROR(CheckLoss(kOperation, "outputs", outputs, gradient));
-  if (outputs.size() == 0) return ClassificationSums();
-  RETURN_IF_ERROR(CheckHostPointer(kOperation, targets, outputs));
-  for (int64_t i = 0; i < outputs.size(); ++i) {
-    if (targets[i] >= 0 && targets[i] <= 1) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(kOperation, ": target of row ", i / outputs.cols, ", column ",
-                     i % outputs.cols, " is ", targets[i], ", expected a number between 0 and 1"));
-  }
-  return DoBinaryCrossEntropy(outputs, targets, gradient);
-}
-
-absl::StatusOr<ClassificationSums> Backend::SoftmaxCrossEntropy(ConstMatrix logits,
-                                                                const uint32_t* labels,
-                                                                Matrix* gradient) {
-  constexpr absl::string_view kOperation = "softmax cross-entropy";
-  RETURN_IF_ERROR(CheckLoss(kOperation, "logits", logits, gradient));
-  if (logits.rows == 0) return ClassificationSums();
-  if (labels == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(kOperation, ": there are no labels"));
-  }
-  for (int64_t row = 0; row < logits.rows; ++row) {
-    if (labels[row] >= logits.cols) {
-      return absl::InvalidArgumentError(absl::StrCat(kOperation, ": label of row ", row, " is ",
-                                                     labels[row], ", expected one of ", logits.cols,
-                                                     " classes"));
-    }
-  }
-  return DoSoftmaxCrossEntropy(logits, labels, gradient);
 }
 
 }  // namespace sangam

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 
 namespace sangam {
@@ -28,8 +29,29 @@ class BackendMemory {
   int64_t size_;
 };
 
-// What a product does to each row before it is written: add `bias`, then take max(., 0).
-enum class Epilogue { kNone, kBias, kBiasRelu };
+// A point in a backend's work, for any thread of the process. Must not outlive its backend.
+class BackendEvent {
+ public:
+  virtual ~BackendEvent() = default;
+  // Waits until all work in front of the point is done.
+  // Errors: Internal  the device failed
+  virtual absl::Status Wait() const = 0;
+};
+
+// Host memory that the device reads and writes by itself as long as this object lives.
+class HostPin {
+ public:
+  virtual ~HostPin() = default;
+};
+
+// Sums of a loss, which the device may have to compute yet. Must not outlive its backend.
+class PendingSums {
+ public:
+  virtual ~PendingSums() = default;
+  // Waits for them.
+  // Errors: Internal  the device failed
+  virtual absl::StatusOr<ClassificationSums> Get() = 0;
+};
 
 // c = op(a) op(b), or c += op(a) op(b), where op transposes when asked.
 struct GemmArguments {
@@ -43,79 +65,16 @@ struct GemmArguments {
   ConstMatrix bias;                     // [1, n] with an epilogue, else unused
 };
 
-// relu(x) = max(x, 0). gelu(x) = x Phi(x) with the exact normal distribution function (Hendrycks &
-// Gimpel 2016). tanh(x). sigmoid(x) = 1 / (1 + exp(-x)).
-enum class Activation { kRelu, kGelu, kTanh, kSigmoid };
-
-// Images in a matrix: row r is image r, [height, width, channels] row-major.
-struct ImageShape {
-  int64_t height = 1;
-  int64_t width = 1;
-  int64_t channels = 1;
-
-  int64_t pixels() const { return height * width; }
-  int64_t elements() const { return height * width * channels; }
-};
-
-// Where a window goes over an image: out position (y, x) covers the rows y * stride - padding + i,
-// i < kernel_height, and columns alike. padding < kernel, kernel <= padded image.
-struct Window2d {
-  int64_t kernel_height = 1;
-  int64_t kernel_width = 1;
-  int64_t stride = 1;
-  int64_t padding = 0;
-};
-
-// A convolution or, with out_channels == in.channels, a pooling.
-struct WindowShape {
-  ImageShape in;
-  Window2d window;
-  int64_t out_channels = 1;
-
-  ImageShape out() const {
-    return {(in.height + 2 * window.padding - window.kernel_height) / window.stride + 1,
-            (in.width + 2 * window.padding - window.kernel_width) / window.stride + 1,
-            out_channels};
-  }
-};
-
-// Where dropout's random numbers lie: element e of row r is kept when
-//   ToUnitFloat(RandomStream(seed, kDropout, step, layer << 32 | first_position + r).At(e)) >=
-//   rate.
-// REQUIRES: first_position + rows <= 2^32.
-struct DropoutAddress {
-  uint64_t seed = 0;
-  uint64_t step = 0;
-  uint32_t layer = 0;
-  uint64_t first_position = 0;
-};
-
-// Sequences in a matrix: row r is position r % positions of sequence r / positions.
-struct AttentionShape {
-  int64_t positions = 1;
-  int64_t heads = 1;
-};
-
-// How Rotate turns.
-struct Rotation {
-  int64_t positions = 1;  // as in AttentionShape
-  int64_t heads = 1;
-  float base = 10000;     // at least 1
-  bool backward = false;  // by the negative angle: the gradient's way back
-};
-
-// Sums over the rows of one batch.
-struct ClassificationSums {
-  double loss = 0;       // in double, row after row
-  uint64_t correct = 0;  // rows whose largest element (the first of equals) is the label
-};
+// Sums that are known.
+std::unique_ptr<PendingSums> KnownSums(const ClassificationSums& sums);
 
 // The primitives that layers are made of. One object is one lane: it is not thread-safe, but any
 // number of objects work in parallel, on any threads. Work is done in the order of the calls; it
 // may go on after a call has returned, until Synchronize. Matrices are borrowed until then.
 //
 // Results are a pure function of shapes and values: the same bits in every run, on every thread, at
-// every address, whatever other lanes do. Every sum has an order that depends on shapes alone.
+// every address, whatever other lanes do. Every sum has an order that depends on shapes alone;
+// where one is named it is the CPU's.
 //
 // Elementwise operations may write to one of their inputs (the very same matrix); any other overlap
 // of an output with an input is an error. No operation allocates once the largest shapes have been
@@ -139,6 +98,16 @@ class Backend {
   // `num_elements` floats (0 is allowed), all 0.
   absl::StatusOr<std::unique_ptr<BackendMemory>> Allocate(int64_t num_elements);
 
+  // Sets memory for `num_elements` floats aside, in one piece, for the Allocates to come; each of
+  // them takes its size, rounded up to kAllocationElements, from it as long as it lasts. Where it
+  // makes no difference it does nothing. Errors: ResourceExhausted  names what was asked for and
+  // what the device has, free and in all
+  virtual absl::Status Reserve(int64_t num_elements) {
+    (void)num_elements;
+    return absl::OkStatus();
+  }
+  static constexpr int64_t kAllocationElements = 64;
+
   // Copies between the host and the backend's memory. `host` holds as many floats as the matrix; it
   // must stay unchanged until Synchronize.
   absl::Status Upload(const float* host, Matrix to);
@@ -146,6 +115,27 @@ class Backend {
 
   // Waits until all that was asked for is done.
   virtual absl::Status Synchronize() = 0;
+
+  // For backends with memory of their own, so that copies go on beside the computation. Where host
+  // memory is the backend's they copy at once.
+  //
+  // The point after all operations asked for so far, but for copies beside them.
+  virtual absl::StatusOr<std::unique_ptr<BackendEvent>> Record();
+  // Operations asked for from now on begin after `event`, which may be of another backend of the
+  // same device.
+  virtual absl::Status WaitFor(const BackendEvent& event);
+  // Upload that waits for `after` (nullptr: for nothing) and not for the operations asked for so
+  // far, nor they for it. The result is the point when it is done: then `host` may change, and
+  // operations that read `to` have to WaitFor it.
+  absl::StatusOr<std::unique_ptr<BackendEvent>> UploadBeside(const float* host, Matrix to,
+                                                             const BackendEvent* after);
+  // Download of what the operations asked for so far give; later ones do not wait for it. The
+  // result is the point when `host` holds it; before that nothing may be written to `from`
+  // (WaitFor).
+  absl::StatusOr<std::unique_ptr<BackendEvent>> DownloadBeside(ConstMatrix from, float* host);
+  // Makes copies from and to `num_elements` floats at `host` as fast as they can be, and truly
+  // beside the computation. Takes long: once for each buffer, not in a step.
+  virtual absl::StatusOr<std::unique_ptr<HostPin>> Pin(float* host, int64_t num_elements);
 
   absl::Status Fill(float value, Matrix out);
 
@@ -284,26 +274,31 @@ class Backend {
                                            ConstMatrix output_gradient, bool accumulate,
                                            Matrix gain_gradient, Matrix bias_gradient);
 
-  // Sum over all elements, row after row, of (outputs - targets)^2, in double. targets: as many
-  // numbers as outputs, in host memory. When `gradient` is not nullptr, the gradient of the sum is
-  // written to it; it may be `outputs` itself. Waits for the result.
-  absl::StatusOr<double> SquaredError(ConstMatrix outputs, const float* targets, Matrix* gradient);
+  // Losses. Labels and targets lie in host memory, may change when the call has returned, and are
+  // checked in it. When `gradient` is not nullptr, the gradient of the sum is written to it; it may
+  // be the first argument itself. The order of a sum depends on shapes alone; the CPU's goes row
+  // after row.
+
+  // Sum over all elements of (outputs - targets)^2, in double; `correct` is 0. targets: as many
+  // numbers as outputs.
+  absl::StatusOr<std::unique_ptr<PendingSums>> SquaredError(ConstMatrix outputs,
+                                                            const float* targets, Matrix* gradient);
 
   // The same for the cross-entropy of sigmoid(outputs) with targets in [0, 1]:
   // max(o, 0) - o t + log(1 + exp(-|o|)); its gradient is sigmoid(o) - t. `correct` counts the
   // elements with (o > 0) == (t >= 0.5).
   // Errors: InvalidArgument  a target outside of [0, 1]; names row, column and value
-  absl::StatusOr<ClassificationSums> BinaryCrossEntropy(ConstMatrix outputs, const float* targets,
-                                                        Matrix* gradient);
+  absl::StatusOr<std::unique_ptr<PendingSums>> BinaryCrossEntropy(ConstMatrix outputs,
+                                                                  const float* targets,
+                                                                  Matrix* gradient);
 
   // Softmax and cross-entropy with integer labels: the loss of row r is
   //   log(sum over j of exp(logits[r, j])) - logits[r, labels[r]],
-  // computed without overflow. labels: logits.rows numbers in host memory. When `gradient` is not
-  // nullptr, the gradient of the sum of the losses is written to it; it may be `logits` itself.
-  // Waits for the result.
+  // computed without overflow. labels: logits.rows numbers.
   // Errors: InvalidArgument  a label is not below logits.cols; names row, label and classes
-  absl::StatusOr<ClassificationSums> SoftmaxCrossEntropy(ConstMatrix logits, const uint32_t* labels,
-                                                         Matrix* gradient);
+  absl::StatusOr<std::unique_ptr<PendingSums>> SoftmaxCrossEntropy(ConstMatrix logits,
+                                                                   const uint32_t* labels,
+                                                                   Matrix* gradient);
 
  protected:
   // Called with checked arguments and at least one element to write; Gemm may have k = 0; sums
@@ -379,14 +374,20 @@ class Backend {
                                                      ConstMatrix output_gradient, bool accumulate,
                                                      Matrix gain_gradient,
                                                      Matrix bias_gradient) = 0;
-  virtual absl::StatusOr<double> DoSquaredError(ConstMatrix outputs, const float* targets,
-                                                Matrix* gradient) = 0;
-  virtual absl::StatusOr<ClassificationSums> DoBinaryCrossEntropy(ConstMatrix outputs,
-                                                                  const float* targets,
-                                                                  Matrix* gradient) = 0;
-  virtual absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
-                                                                   const uint32_t* labels,
-                                                                   Matrix* gradient) = 0;
+  virtual absl::StatusOr<std::unique_ptr<PendingSums>> DoSquaredError(ConstMatrix outputs,
+                                                                      const float* targets,
+                                                                      Matrix* gradient) = 0;
+  virtual absl::StatusOr<std::unique_ptr<PendingSums>> DoBinaryCrossEntropy(ConstMatrix outputs,
+                                                                            const float* targets,
+                                                                            Matrix* gradient) = 0;
+  virtual absl::StatusOr<std::unique_ptr<PendingSums>> DoSoftmaxCrossEntropy(ConstMatrix logits,
+                                                                             const uint32_t* labels,
+                                                                             Matrix* gradient) = 0;
+  // The default: at once.
+  virtual absl::StatusOr<std::unique_ptr<BackendEvent>> DoUploadBeside(const float* host, Matrix to,
+                                                                       const BackendEvent* after);
+  virtual absl::StatusOr<std::unique_ptr<BackendEvent>> DoDownloadBeside(ConstMatrix from,
+                                                                         float* host);
 };
 
 }  // namespace sangam

@@ -9,6 +9,8 @@ enum class Precision {
   kFp32,
   // Factors are rounded to bfloat16, to nearest, ties to even.
   kBf16,
+  // Factors are rounded to 11 significant bits of binary32, as tensor cores do.
+  kTf32,
 };
 
 }  // namespace sangam

@@ -14,6 +14,7 @@
 #include "worker/backend/cpu/kernel.h"
 #include "worker/backend/cpu/lanes.h"
 #include "worker/backend/cpu/softmax_row.h"
+#include "worker/backend/cpu/tf32.h"
 #include "worker/backend/cpu/tiles.h"
 #include "worker/backend/cpu/wide_functions.h"
 #include "worker/backend/precision.h"
@@ -35,7 +36,7 @@ struct HeadSizes {
   int64_t stride_out;   // likewise
   int64_t stride_sums;  // likewise
   float scale;          // of scores
-  bool rounds;          // factors to bfloat16
+  Precision precision;  // of factors
 
   int64_t packed_rows() const { return keys * width; }
   int64_t packed_columns() const { return positions * columns; }
@@ -53,12 +54,22 @@ HeadSizes SizesOf(const AttentionShape& shape, ConstMatrix qkv, Precision precis
   sizes.keys = RoundUpToPanel(sizes.positions);
   sizes.columns = RoundUpToPanel(sizes.width);
   sizes.scale = 1.0f / std::sqrt(static_cast<float>(sizes.width));
-  sizes.rounds = precision == Precision::kBf16;
+  sizes.precision = precision;
   return sizes;
 }
 
-SANGAM_CPU_INLINE void RoundRow(float* row, int64_t size) {
-  for (int64_t i = 0; i < size; ++i) row[i] = RoundedToBf16(row[i]);
+// Makes factors of the row's numbers.
+SANGAM_CPU_INLINE void RoundRow(Precision precision, float* row, int64_t size) {
+  switch (precision) {
+    case Precision::kFp32:
+      return;
+    case Precision::kBf16:
+      for (int64_t i = 0; i < size; ++i) row[i] = RoundedToBf16(row[i]);
+      return;
+    case Precision::kTf32:
+      for (int64_t i = 0; i < size; ++i) row[i] = RoundedToTf32(row[i]);
+      return;
+  }
 }
 
 // products[t - begin, u] = rows[t] . packed[u] for t in [begin, end) and u up to the end of t's
@@ -168,7 +179,7 @@ void AttendForward(const HeadSizes& sizes, const ForwardHead& head, float* scrat
       for (int64_t u = 0; u <= t; ++u) s[u] *= sizes.scale;
       const float largest = Largest(s, t + 1);
       const float sum = SumOfExp(s, t + 1, largest, s);
-      if (sizes.rounds) RoundRow(s, t + 1);
+      RoundRow(sizes.precision, s, t + 1);
       inverse_sums[t - begin] = 1.0f / sum;
       head.log_sum[t * sizes.stride_sums] =
           static_cast<float>(double{largest} + cpu_functions::WideLog(double{sum}));
@@ -229,10 +240,8 @@ void AttendBackward(const HeadSizes& sizes, const BackwardHead& head, float* scr
         w[u] = cpu_functions::Exp(w[u] * sizes.scale - log_sum);
         ds[u] = (w[u] * (ds[u] - common)) * sizes.scale;
       }
-      if (sizes.rounds) {
-        RoundRow(w, t + 1);
-        RoundRow(ds, t + 1);
-      }
+      RoundRow(sizes.precision, w, t + 1);
+      RoundRow(sizes.precision, ds, t + 1);
     }
     AddOverQueries(sizes, weights, douts, begin, end, dvalues);
     AddOverQueries(sizes, dscores, queries, begin, end, dkeys);
@@ -265,10 +274,12 @@ absl::Status CpuAttention::MakeFactors(ConstMatrix qkv, const float* output_grad
     factors_ = FloatBuffer();  // frees first
     ASSIGN_OR_RETURN(factors_, FloatBuffer::Allocate(static_cast<size_t>(size)));
   }
-  cpu_kernels::RoundToBf16(qkv.data, qkv.size(), factors_.data());
+  const auto round =
+      precision_ == Precision::kTf32 ? cpu_kernels::RoundToTf32 : cpu_kernels::RoundToBf16;
+  round(qkv.data, qkv.size(), factors_.data());
   *qkv_factors = factors_.data();
   if (output_gradient == nullptr) return absl::OkStatus();
-  cpu_kernels::RoundToBf16(output_gradient, qkv.size() / 3, factors_.data() + qkv.size());
+  round(output_gradient, qkv.size() / 3, factors_.data() + qkv.size());
   *gradient_factors = factors_.data() + qkv.size();
   return absl::OkStatus();
 }

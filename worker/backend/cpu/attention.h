@@ -18,8 +18,9 @@ namespace sangam {
 // sum of a position, not multiplied by 0, so that not even their NaN reach it. The scores of a row
 // are summed lane by lane (lanes.h); all other sums go over head width, keys or queries in order.
 //
-// With Precision::kBf16 the factors of all products are rounded first: queries, keys, values and
-// the output's gradient, and the exponentials and score gradients that are multiplied by them.
+// With Precision::kBf16 and kTf32 the factors of all products are rounded first: queries, keys,
+// values and the output's gradient, and the exponentials and score gradients that are multiplied by
+// them.
 class CpuAttention {
  public:
   explicit CpuAttention(Precision precision = Precision::kFp32) : precision_(precision) {}

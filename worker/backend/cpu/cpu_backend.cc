@@ -282,23 +282,26 @@ class CpuBackend : public Backend {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<double> DoSquaredError(ConstMatrix outputs, const float* targets,
-                                        Matrix* gradient) override {
-    return cpu_kernels::SquaredError(outputs, targets,
-                                     gradient == nullptr ? nullptr : gradient->data);
+  absl::StatusOr<std::unique_ptr<PendingSums>> DoSquaredError(ConstMatrix outputs,
+                                                              const float* targets,
+                                                              Matrix* gradient) override {
+    return KnownSums({cpu_kernels::SquaredError(outputs, targets,
+                                                gradient == nullptr ? nullptr : gradient->data),
+                      0});
   }
 
-  absl::StatusOr<ClassificationSums> DoBinaryCrossEntropy(ConstMatrix outputs, const float* targets,
-                                                          Matrix* gradient) override {
-    return cpu_kernels::BinaryCrossEntropy(outputs, targets,
-                                           gradient == nullptr ? nullptr : gradient->data);
+  absl::StatusOr<std::unique_ptr<PendingSums>> DoBinaryCrossEntropy(ConstMatrix outputs,
+                                                                    const float* targets,
+                                                                    Matrix* gradient) override {
+    return KnownSums(cpu_kernels::BinaryCrossEntropy(
+        outputs, targets, gradient == nullptr ? nullptr : gradient->data));
   }
 
-  absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix logits,
-                                                           const uint32_t* labels,
-                                                           Matrix* gradient) override {
-    return cpu_kernels::SoftmaxCrossEntropy(logits, labels,
-                                            gradient == nullptr ? nullptr : gradient->data);
+  absl::StatusOr<std::unique_ptr<PendingSums>> DoSoftmaxCrossEntropy(ConstMatrix logits,
+                                                                     const uint32_t* labels,
+                                                                     Matrix* gradient) override {
+    return KnownSums(cpu_kernels::SoftmaxCrossEntropy(
+        logits, labels, gradient == nullptr ? nullptr : gradient->data));
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/bf16.h"
 #include "worker/backend/cpu/matmul.h"
+#include "worker/backend/cpu/tf32.h"
 #include "worker/backend/precision.h"
 #include "worker/backend/views.h"
 
@@ -90,7 +91,8 @@ absl::Status CpuGemm::Multiply(const GemmArguments& arguments) {
   UseOneThread();
   const int64_t k = arguments.transpose_a ? arguments.a.rows : arguments.a.cols;
   if (precision_ == Precision::kFp32 || k == 0) return MultiplyFloats(arguments);
-  return CpuMultipliesBf16() ? MultiplyPacked(arguments) : MultiplyRounded(arguments);
+  const bool packs = precision_ == Precision::kBf16 && CpuMultipliesBf16();
+  return packs ? MultiplyPacked(arguments) : MultiplyRounded(arguments);
 }
 
 absl::Status CpuGemm::ReserveFactors(int64_t size) {
@@ -104,8 +106,10 @@ absl::Status CpuGemm::MultiplyRounded(const GemmArguments& arguments) {
   RETURN_IF_ERROR(ReserveFactors(arguments.a.size() + arguments.b.size()));
   float* const a = factors_.data();
   float* const b = a + arguments.a.size();
-  cpu_kernels::RoundToBf16(arguments.a.data, arguments.a.size(), a);
-  cpu_kernels::RoundToBf16(arguments.b.data, arguments.b.size(), b);
+  const auto round =
+      precision_ == Precision::kTf32 ? cpu_kernels::RoundToTf32 : cpu_kernels::RoundToBf16;
+  round(arguments.a.data, arguments.a.size(), a);
+  round(arguments.b.data, arguments.b.size(), b);
   GemmArguments rounded = arguments;
   rounded.a.data = a;
   rounded.b.data = b;

@@ -29,9 +29,9 @@ bool CpuMultipliesBf16();
 // further apart. GFLOP/s of dX = dY W at 256 rows: 512 wide 66 -> 93, 1024: 46 -> 92, 2048: 45 ->
 // 80-87; of dW = dY^T X, 512 wide: 64 -> 91.
 //
-// With Precision::kBf16 the factors are rounded first. Where the machine multiplies such numbers,
-// oneDNN's matmul takes them; elsewhere the product of the rounded numbers is the usual one: the
-// same meaning, but another order of the sum.
+// With Precision::kBf16 and kTf32 the factors are rounded first. Where the machine multiplies such
+// numbers (bfloat16 on some), oneDNN's matmul takes them; elsewhere the product of the rounded
+// numbers is the usual one: the same meaning, but another order of the sum.
 class CpuGemm {
  public:
   explicit CpuGemm(Precision precision = Precision::kFp32);

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/worker/backend/conformance/op_cases.h"
@@ -18,6 +19,7 @@ class BackendConformanceTest : public ::testing::TestWithParam<std::tuple<std::s
 TEST_P(BackendConformanceTest, Holds) {
   const auto& [name, op_case] = GetParam();
   const auto backend = CreateBackend(name);
+  if (absl::IsFailedPrecondition(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   op_case.verify(backend->get());
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
 #include "tests/testing/reference_images.h"
@@ -45,6 +46,10 @@ double Tolerance(int64_t terms) { return static_cast<double>(terms + 3) * 0x1p-2
 
 class Bf16ConformanceTest : public ::testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    const absl::Status status = CreateBackend(GetParam()).status();
+    if (absl::IsFailedPrecondition(status)) GTEST_SKIP() << status;
+  }
   static std::unique_ptr<Backend> New(Precision precision = Precision::kBf16) {
     auto backend = CreateBackend(GetParam(), precision);
     EXPECT_TRUE(backend.ok()) << backend.status();

@@ -136,7 +136,10 @@ const std::vector<std::vector<int64_t>>& Shapes() {
 
 std::vector<OpCase> SumRowsCases() {
   std::vector<OpCase> cases;
-  for (const auto& shape : Shapes()) {
+  std::vector<std::vector<int64_t>> shapes = Shapes();
+  // More rows than one block adds, and than a grid has blocks in its second direction.
+  shapes.insert(shapes.end(), {{4100, 70}, {70001, 3}});
+  for (const auto& shape : shapes) {
     cases.push_back({absl::StrCat("SumRows_", shape[0], "x", shape[1]),
                      [shape](Backend* backend) { SumsRows(backend, shape[0], shape[1]); }});
   }

@@ -86,7 +86,7 @@ std::vector<OpCase> AllOpCases() {
   for (const auto& cases :
        {MemoryCases(), GemmCases(), SumRowsCases(), ActivationCases(), DropoutCases(),
         SoftmaxCases(), SumCases(), LookupCases(), RmsNormCases(), RotateCases(), AttentionCases(),
-        Conv2dCases(), PoolingCases(), NormCases(), NumberLossCases()}) {
+        Conv2dCases(), PoolingCases(), NormCases(), NumberLossCases(), TransferCases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;

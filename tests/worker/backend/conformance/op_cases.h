@@ -34,6 +34,7 @@ std::vector<OpCase> Conv2dCases();
 std::vector<OpCase> PoolingCases();
 std::vector<OpCase> NormCases();
 std::vector<OpCase> NumberLossCases();
+std::vector<OpCase> TransferCases();
 
 }  // namespace sangam::testing
 

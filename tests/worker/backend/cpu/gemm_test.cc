@@ -9,6 +9,8 @@
 #include "gtest/gtest.h"
 #include "tests/testing/device_matrix.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/tf32.h"
+#include "worker/backend/precision.h"
 
 // Of the OpenMP runtime (see gemm.cc).
 extern "C" int omp_get_max_threads(void);
@@ -80,6 +82,30 @@ TEST(CpuGemmTest, BitsDoNotDependOnTheThreadOrOnOtherLanes) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& result : results) EXPECT_EQ(result, alone);
+}
+
+std::vector<float> Tf32Of(std::vector<float> values) {
+  for (float& value : values) value = cpu_kernels::RoundedToTf32(value);
+  return values;
+}
+
+TEST(CpuGemmTest, Tf32IsTheProductOfRoundedFactors) {
+  const std::vector<float> a = RandomFloats(33 * 65, 1);
+  const std::vector<float> b = RandomFloats(65 * 17, 2);
+  const auto multiply = [](Precision precision, const std::vector<float>& left,
+                           const std::vector<float>& right) {
+    CpuGemm gemm(precision);
+    std::vector<float> c(33 * 17);
+    GemmArguments arguments;
+    arguments.a = {left.data(), 33, 65};
+    arguments.b = {right.data(), 65, 17};
+    arguments.c = {c.data(), 33, 17};
+    EXPECT_TRUE(gemm.Multiply(arguments).ok());
+    return c;
+  };
+  const std::vector<float> c = multiply(Precision::kTf32, a, b);
+  EXPECT_EQ(c, multiply(Precision::kFp32, Tf32Of(a), Tf32Of(b)));
+  EXPECT_NE(c, multiply(Precision::kFp32, a, b));
 }
 
 TEST(CpuGemmTest, StartsNoThreads) {
