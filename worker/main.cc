@@ -34,6 +34,7 @@
 #include "worker/pipeline_server.h"
 #include "worker/rpc/grpc_parameter_link.h"
 #include "worker/rpc/served_batches.h"
+#include "worker/runtime/device_facts.h"
 #include "worker/runtime/job_runner.h"
 #include "worker/runtime/precision.h"
 #include "worker/runtime/speed_probe.h"
@@ -41,8 +42,9 @@
 // kHelp explains them.
 ABSL_FLAG(std::string, coordinator, "", "required");
 ABSL_FLAG(std::string, data_root, "", "");
-ABSL_FLAG(uint32_t, threads, 0, "0: one for each core");
+ABSL_FLAG(uint32_t, threads, 0, "0: one for each core, or 1 with a device");
 ABSL_FLAG(std::string, backend, "cpu", "");
+ABSL_FLAG(uint32_t, device, 0, "");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "");
 ABSL_FLAG(std::string, advertise, "", "empty: where it listens");
 ABSL_FLAG(std::string, name, "", "empty: <hostname>-<pid>");
@@ -62,8 +64,12 @@ constexpr char kHelp[] = R"(Trains jobs that the coordinator assigns to it.
   --data_root=DIR          the folder that jobs may read data from; without it
                            the worker takes only jobs whose data the coordinator
                            serves
-  --threads=N              compute threads of a job; default: one for each core
-  --backend=NAME           what computes; default: cpu
+  --backend=cpu|cuda       what computes: the processor, or a GPU in a build
+                           with --config=cuda; default: cpu
+  --device=N               which of the machine's GPUs, from 0 as nvidia-smi
+                           counts them; default: 0
+  --threads=N              compute threads of a job; default: one for each core,
+                           with --backend=cuda 1
   --listen=HOST:PORT       where other workers reach it; default: 127.0.0.1:0, a
                            free port that only this machine reaches; :0 for all
                            addresses
@@ -71,7 +77,8 @@ constexpr char kHelp[] = R"(Trains jobs that the coordinator assigns to it.
                            and on all addresses the host that the coordinator
                            sees
   --name=NAME              unique among the workers; default: <hostname>-<pid>
-  --memory_limit=BYTES     memory that a job may use; default: all there is
+  --memory_limit=BYTES     memory that a job may use; default: all there is, with
+                           --backend=cuda the GPU's
   --log_level=LEVEL        debug, info, warning or error; default: info
   --ready_file=PATH        written with the worker's name once it is registered
   --start_deadline=TIME    how long the coordinator may be out of reach at the
@@ -92,8 +99,8 @@ WorkerOptions OptionsFromFlags() {
   options.incarnation = NewIncarnation();
   options.data_root = absl::GetFlag(FLAGS_data_root);
   options.backend = absl::GetFlag(FLAGS_backend);
+  options.device = static_cast<int>(absl::GetFlag(FLAGS_device));
   options.threads = absl::GetFlag(FLAGS_threads);
-  if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
   options.memory_limit = absl::GetFlag(FLAGS_memory_limit);
   options.make_link = [](const v1::Plan& plan, uint32_t worker) {
     return GrpcParameterLink::Create(plan, worker, GrpcParameterLink::Options());
@@ -111,9 +118,9 @@ PipelineServer::Options ListenOptions() {
   return options;
 }
 
-NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& address,
-                                double flops_per_second, const ShutdownSignal& signal,
-                                JobLog* log) {
+NodeAgent::Options AgentOptions(const WorkerOptions& worker, const v1::DeviceFacts& device,
+                                const std::string& address, double flops_per_second,
+                                const ShutdownSignal& signal, JobLog* log) {
   NodeAgent::Options options;
   options.log = log;
   options.coordinator = absl::GetFlag(FLAGS_coordinator);
@@ -128,11 +135,15 @@ NodeAgent::Options AgentOptions(const WorkerOptions& worker, const std::string& 
   registration->set_threads(worker.threads);
   registration->set_backend(worker.backend);
   registration->set_flops_per_second(flops_per_second);
-  for (const v1::Precision precision : NativePrecisions(worker.backend)) {
+  for (const v1::Precision precision : NativePrecisions(worker.backend, worker.device)) {
     registration->add_native_precision(precision);
   }
-  const uint64_t physical = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
-  registration->set_memory_bytes(worker.memory_limit > 0 ? worker.memory_limit : physical);
+  uint64_t memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
+  if (!device.name().empty()) {
+    *registration->mutable_device() = device;
+    memory = device.memory_bytes();
+  }
+  registration->set_memory_bytes(worker.memory_limit > 0 ? worker.memory_limit : memory);
   return options;
 }
 
@@ -148,12 +159,17 @@ absl::Status Serve(WorkerOptions options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<PipelineServer> server,
                    PipelineServer::Start(ListenOptions()));
   options.make_pipeline_link = server->Factory();
+  ASSIGN_OR_RETURN(const v1::DeviceFacts device, DescribeDevice(options.backend, options.device),
+                   "--backend=%s --device=%d", options.backend, options.device);
+  if (options.threads == 0) {
+    options.threads = device.name().empty() ? std::max(1u, std::thread::hardware_concurrency()) : 1;
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<JobRunner> runner, JobRunner::Create(options));
   ASSIGN_OR_RETURN(const double flops_per_second,
-                   MeasureFlopsPerSecond(options.backend, kProbeTime), "--backend");
-  absl::StatusOr<std::unique_ptr<NodeAgent>> agent =
-      NodeAgent::Start(AgentOptions(options, server->address(), flops_per_second, signal, &log),
-                       [&runner](const auto& assignments) { runner->Reconcile(assignments); });
+                   MeasureFlopsPerSecond(options.backend, options.device, kProbeTime), "--backend");
+  absl::StatusOr<std::unique_ptr<NodeAgent>> agent = NodeAgent::Start(
+      AgentOptions(options, device, server->address(), flops_per_second, signal, &log),
+      [&runner](const auto& assignments) { runner->Reconcile(assignments); });
   if (absl::IsCancelled(agent.status())) return absl::OkStatus();
   if (!agent.ok()) return WithContext(agent.status(), "--coordinator");
   AgentSink sink(agent->get());
@@ -161,8 +177,9 @@ absl::Status Serve(WorkerOptions options) {
   const std::string& ready_file = absl::GetFlag(FLAGS_ready_file);
   absl::Status status =
       ready_file.empty() ? absl::OkStatus() : WriteReadyFile(ready_file, options.name);
-  LogInfo("worker ready", "name=%s threads=%d address=%s gflops=%.1f", options.name,
-          options.threads, LogValue(server->address()), flops_per_second / 1e9);
+  LogInfo("worker ready", "name=%s backend=%s device=%s threads=%d address=%s gflops=%.1f",
+          options.name, options.backend, LogValue(device.name()), options.threads,
+          LogValue(server->address()), flops_per_second / 1e9);
   while (status.ok() && !signal.WaitFor(absl::Milliseconds(500))) status = (*agent)->stopped();
   (*agent)->EndWaits();
   runner->Stop();

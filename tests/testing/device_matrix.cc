@@ -2,13 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/base/check.h"
 #include "common/base/philox.h"
 #include "tests/testing/reference_ops.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/shapes.h"
 
 namespace sangam::testing {
 
@@ -26,6 +29,12 @@ std::vector<float> RandomFloats(int64_t count, uint64_t seed, float low, float h
 }
 
 Values ToDouble(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
+absl::StatusOr<ClassificationSums> Sums(
+    const absl::StatusOr<std::unique_ptr<PendingSums>>& pending) {
+  if (!pending.ok()) return pending.status();
+  return (*pending)->Get();
+}
 
 DeviceMatrix::DeviceMatrix(Backend* backend, int64_t rows, int64_t cols,
                            const std::vector<float>& values, int64_t offset)

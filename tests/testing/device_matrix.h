@@ -5,8 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "tests/testing/reference_ops.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 
 namespace sangam::testing {
@@ -15,6 +17,10 @@ namespace sangam::testing {
 std::vector<float> RandomFloats(int64_t count, uint64_t seed, float low = -1, float high = 1);
 
 Values ToDouble(const std::vector<float>& values);
+
+// What a loss gives, waited for.
+absl::StatusOr<ClassificationSums> Sums(
+    const absl::StatusOr<std::unique_ptr<PendingSums>>& pending);
 
 // A matrix in a backend's memory, for tests. Whatever goes wrong ends the test program.
 class DeviceMatrix {

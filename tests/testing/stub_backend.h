@@ -108,19 +108,20 @@ class StubBackend : public Backend {
                                              bool, Matrix, Matrix) override {
     return Answer();
   }
-  absl::StatusOr<double> DoSquaredError(ConstMatrix, const float*, Matrix*) override {
+  absl::StatusOr<std::unique_ptr<PendingSums>> DoSquaredError(ConstMatrix, const float*,
+                                                              Matrix*) override {
     RETURN_IF_ERROR(Answer());
-    return 0.0;
+    return KnownSums({});
   }
-  absl::StatusOr<ClassificationSums> DoBinaryCrossEntropy(ConstMatrix, const float*,
-                                                          Matrix*) override {
+  absl::StatusOr<std::unique_ptr<PendingSums>> DoBinaryCrossEntropy(ConstMatrix, const float*,
+                                                                    Matrix*) override {
     RETURN_IF_ERROR(Answer());
-    return ClassificationSums();
+    return KnownSums({});
   }
-  absl::StatusOr<ClassificationSums> DoSoftmaxCrossEntropy(ConstMatrix, const uint32_t*,
-                                                           Matrix*) override {
+  absl::StatusOr<std::unique_ptr<PendingSums>> DoSoftmaxCrossEntropy(ConstMatrix, const uint32_t*,
+                                                                     Matrix*) override {
     RETURN_IF_ERROR(Answer());
-    return ClassificationSums();
+    return KnownSums({});
   }
 };
 

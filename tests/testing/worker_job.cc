@@ -1,6 +1,7 @@
 #include "tests/testing/worker_job.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -53,9 +54,36 @@ std::string CnnBlocks(const std::string& dropout) {
       block("out", "layer { linear { out_features: 5 } }"));
 }
 
+constexpr uint32_t kPositions = 5;
+
+std::string GptBlocks(float dropout) {
+  const auto block = [&](const std::string& name, const std::string& kind) {
+    return absl::StrCat("  block { name: \"", name, "\" layer { transformer { heads: 2 hidden: 12 ",
+                        kind, " dropout: ", dropout, " } }", name == "t1" ? " recompute: true" : "",
+                        " }\n");
+  };
+  return absl::StrCat("  block { name: \"embed\" layer { embedding { vocabulary: 256 width: 8 } } ",
+                      "layer { position_embedding {} } }\n", block("t0", ""),
+                      block("t1", "rotary: true"), block("t2", ""),
+                      "  block { name: \"head\" layer { rms_norm {} } layer { tied_head { block: "
+                      "\"embed\" } } }\n");
+}
+
+// Words of a made-up language, enough for so many samples.
+std::string Text(uint32_t samples, uint32_t seed) {
+  std::string text;
+  while (text.size() < size_t{samples} * kPositions + 1) {
+    seed = seed * 1664525 + 1013904223;
+    text += "abcdefgh "[(seed >> 24) % 9];
+  }
+  text.resize(size_t{samples} * kPositions + 1);
+  return text;
+}
+
 std::string Blocks(const WorkerJob& job) {
   const std::string dropout = absl::StrCat(" layer { dropout { rate: ", job.dropout, " } }");
   if (job.cnn) return CnnBlocks(dropout);
+  if (job.gpt) return GptBlocks(job.dropout);
   const std::string flat = "  block { name: \"flat\" layer { flatten {} } }\n";
   const std::string out = "  block { name: \"out\" layer { linear { out_features: 5 } } }\n";
   if (!job.deep) {
@@ -75,20 +103,31 @@ std::string Blocks(const WorkerJob& job) {
 }
 
 std::string JobText(const WorkerJob& job) {
-  return absl::StrCat(
-      "name: \"small\" seed: 11\n", "model {\n  input_shape: ", job.cnn ? "[6, 6, 1]" : "[1, 6, 6]",
-      "\n", Blocks(job), "}\n", "loss { softmax_cross_entropy {} }\n",
-      "data { idx { train_images: \"train-images\" train_labels: \"train-labels\" ",
-      "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.4 stddev: 0.3 }\n",
-      "optimizer { learning_rate: 0.3 sgd {} }\n", "batch { size: ", job.batch,
-      " micro_batches: ", job.micro_batches, " shares: ", job.shares, " }\n",
-      "epochs: ", job.epochs, "\nevaluation { every_epochs: ", job.every_epochs, " }\n",
-      "resources { workers: ", job.workers, " servers: 2 }\n");
+  const std::string input_shape = job.gpt   ? absl::StrCat("[", kPositions, "]")
+                                  : job.cnn ? "[6, 6, 1]"
+                                            : "[1, 6, 6]";
+  const std::string data =
+      job.gpt ? "data { text { train: \"train-text\" test: \"test-text\" } }\n"
+              : "data { idx { train_images: \"train-images\" train_labels: \"train-labels\" "
+                "test_images: \"test-images\" test_labels: \"test-labels\" } mean: 0.4 stddev: 0.3 "
+                "}\n";
+  return absl::StrCat("name: \"small\" seed: 11\n", "model {\n  input_shape: ", input_shape, "\n",
+                      Blocks(job), "}\n", "loss { ", job.gpt ? "token" : "softmax",
+                      "_cross_entropy {} }\n", data, "optimizer { learning_rate: 0.3 sgd {} }\n",
+                      "batch { size: ", job.batch, " micro_batches: ", job.micro_batches,
+                      " shares: ", job.shares, " }\n", "epochs: ", job.epochs,
+                      "\nevaluation { every_epochs: ", job.every_epochs, " }\n",
+                      "resources { workers: ", job.workers, " servers: 2 }\n");
 }
 
 }  // namespace
 
 void WriteData(const WorkerJob& job, const std::string& folder) {
+  if (job.gpt) {
+    WriteFile(absl::StrCat(folder, "/train-text"), Text(job.train_samples, 1));
+    WriteFile(absl::StrCat(folder, "/test-text"), Text(job.test_samples, 2));
+    return;
+  }
   const ImageSet train = MakeImages(1, static_cast<int>(job.train_samples), kSide, kSide, kClasses);
   const ImageSet test = MakeImages(2, static_cast<int>(job.test_samples), kSide, kSide, kClasses);
   WriteFile(absl::StrCat(folder, "/train-images"), IdxImages(train));

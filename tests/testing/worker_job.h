@@ -16,6 +16,9 @@ struct WorkerJob {
   // A network over the images as such: convolutions, pooling, norms with running statistics, a
   // residual with a shortcut and a concat. Ten blocks, one of which recomputes.
   bool cnn = false;
+  // Sequences of 5 tokens: an embedding, three transformer blocks, of which one recomputes, and a
+  // head that shares the embedding's table.
+  bool gpt = false;
   uint32_t batch = 20;
   uint32_t micro_batches = 8;
   uint32_t shares = 8;
@@ -37,8 +40,8 @@ struct WorkerJob {
   uint32_t steps_per_epoch() const { return (train_samples + batch - 1) / batch; }
 };
 
-// Writes the job's four IDX files to `folder`: train-images, train-labels, test-images,
-// test-labels.
+// Writes the job's data to `folder`: IDX files train-images, train-labels, test-images and
+// test-labels, or train-text and test-text.
 void WriteData(const WorkerJob& job, const std::string& folder);
 
 // The assignment as the coordinator would make it; workers are called "w0", "w1", ..., all of

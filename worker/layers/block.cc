@@ -16,6 +16,7 @@
 #include "common/model/layer_shapes.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/memory_source.h"
 #include "worker/backend/views.h"
 #include "worker/layers/layer.h"
 #include "worker/layers/layer_chain.h"
@@ -59,15 +60,16 @@ class State : public BlockState {
 
 // Allocates what `cut` cuts.
 template <typename Cut>
-absl::StatusOr<std::unique_ptr<BackendMemory>> Allocate(Backend* backend, uint64_t max_rows,
-                                                        const std::string& block, Cut cut) {
+absl::StatusOr<std::unique_ptr<BackendMemory>> Allocate(const MemorySource& source,
+                                                        uint64_t max_rows, const std::string& block,
+                                                        Cut cut) {
   PieceCutter counter(max_rows, nullptr);
   cut(&counter);
   if (!counter.fits()) {
     return absl::ResourceExhaustedError(absl::StrCat("block \"", block, "\": activations of ",
                                                      max_rows, " rows do not fit any memory"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<BackendMemory> memory, backend->Allocate(counter.total()),
+  ASSIGN_OR_RETURN(std::unique_ptr<BackendMemory> memory, source.Allocate(counter.total()),
                    "block \"%s\", activations of %d rows", block, max_rows);
   PieceCutter cutter(max_rows, memory->data());
   cut(&cutter);
@@ -176,7 +178,8 @@ absl::StatusOr<std::unique_ptr<Block>> Block::Create(const v1::ModelSpec& model,
   return std::unique_ptr<Block>(new Block(std::move(impl)));
 }
 
-absl::StatusOr<std::unique_ptr<BlockScratch>> Block::NewScratch(Backend* backend, uint64_t max_rows,
+absl::StatusOr<std::unique_ptr<BlockScratch>> Block::NewScratch(const MemorySource& source,
+                                                                uint64_t max_rows,
                                                                 BackwardMode mode) const {
   auto scratch = std::make_unique<Scratch>();
   scratch->owner = impl_.get();
@@ -188,7 +191,7 @@ absl::StatusOr<std::unique_ptr<BlockScratch>> Block::NewScratch(Backend* backend
     demands[static_cast<size_t>(impl_->training_output)].output = 0;
   }
   ASSIGN_OR_RETURN(scratch->memory,
-                   Allocate(backend, max_rows, impl_->name, [&](PieceCutter* cutter) {
+                   Allocate(source, max_rows, impl_->name, [&](PieceCutter* cutter) {
                      if (impl_->recompute) CutStates(demands, cutter, &scratch->layers);
                      CutScratch(demands, cutter, &scratch->layers);
                    }));
@@ -198,8 +201,8 @@ absl::StatusOr<std::unique_ptr<BlockScratch>> Block::NewScratch(Backend* backend
   return scratch;
 }
 
-absl::StatusOr<std::unique_ptr<BlockState>> Block::NewState(Backend* backend, uint64_t max_rows,
-                                                            BackwardMode mode,
+absl::StatusOr<std::unique_ptr<BlockState>> Block::NewState(const MemorySource& source,
+                                                            uint64_t max_rows, BackwardMode mode,
                                                             BlockScratch* scratch) const {
   auto state = std::make_unique<State>();
   state->owner = impl_.get();
@@ -218,17 +221,16 @@ absl::StatusOr<std::unique_ptr<BlockState>> Block::NewState(Backend* backend, ui
     }
     if (!impl_->recompute) state->layers = state->scratch->layers;
   }
-  ASSIGN_OR_RETURN(
-      state->memory, Allocate(backend, max_rows, impl_->name, [&](PieceCutter* cutter) {
-        if (impl_->recompute) {
-          const int last = impl_->training_output;
-          state->output =
-              cutter->Cut(last < 0 ? 0 : impl_->demands[static_cast<size_t>(last)].output);
-          return;
-        }
-        CutStates(impl_->demands, cutter, &state->layers);
-        if (all_in_state) CutScratch(impl_->demands, cutter, &state->layers);
-      }));
+  ASSIGN_OR_RETURN(state->memory, Allocate(source, max_rows, impl_->name, [&](PieceCutter* cutter) {
+                     if (impl_->recompute) {
+                       const int last = impl_->training_output;
+                       state->output = cutter->Cut(
+                           last < 0 ? 0 : impl_->demands[static_cast<size_t>(last)].output);
+                       return;
+                     }
+                     CutStates(impl_->demands, cutter, &state->layers);
+                     if (all_in_state) CutScratch(impl_->demands, cutter, &state->layers);
+                   }));
   return state;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/memory_source.h"
 #include "worker/backend/views.h"
 #include "worker/layers/pass_context.h"
 
@@ -65,10 +66,11 @@ class Block {
   // scratch_bytes for each (rounded up to cache lines); in mode kSplit the scratch has none and the
   // state has both, but with recompute, where whole passes are all there are.
   // Errors: ResourceExhausted  the backend's memory cannot be had
-  absl::StatusOr<std::unique_ptr<BlockScratch>> NewScratch(Backend* backend, uint64_t max_rows,
+  absl::StatusOr<std::unique_ptr<BlockScratch>> NewScratch(const MemorySource& source,
+                                                           uint64_t max_rows,
                                                            BackwardMode mode) const;
-  absl::StatusOr<std::unique_ptr<BlockState>> NewState(Backend* backend, uint64_t max_rows,
-                                                       BackwardMode mode,
+  absl::StatusOr<std::unique_ptr<BlockState>> NewState(const MemorySource& source,
+                                                       uint64_t max_rows, BackwardMode mode,
                                                        BlockScratch* scratch) const;
 
   // input: [rows, product of the input shape]. Input and weights must stay unchanged until the end

@@ -23,8 +23,9 @@ class CrossEntropyLoss : public Loss {
  public:
   explicit CrossEntropyLoss(int64_t terms_per_sample) : terms_per_sample_(terms_per_sample) {}
 
-  absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs, const uint32_t* labels,
-                                   Matrix* gradient) const override {
+  absl::StatusOr<std::unique_ptr<PendingSums>> Compute(Backend* backend, ConstMatrix outputs,
+                                                       const uint32_t* labels,
+                                                       Matrix* gradient) const override {
     if (outputs.cols % terms_per_sample_ != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("cross-entropy: found outputs of ", outputs.cols,
@@ -42,41 +43,27 @@ class CrossEntropyLoss : public Loss {
       }
       rows_gradient = {gradient->data, rows, classes};
     }
-    ASSIGN_OR_RETURN(const ClassificationSums sums,
-                     backend->SoftmaxCrossEntropy({outputs.data, rows, classes}, labels,
-                                                  gradient == nullptr ? nullptr : &rows_gradient));
-    return LossSums{sums.loss, sums.correct};
+    return backend->SoftmaxCrossEntropy({outputs.data, rows, classes}, labels,
+                                        gradient == nullptr ? nullptr : &rows_gradient);
   }
 
  private:
   int64_t terms_per_sample_;
 };
 
-absl::StatusOr<LossSums> SquaredError(Backend* backend, ConstMatrix outputs, const float* targets,
-                                      Matrix* gradient) {
-  ASSIGN_OR_RETURN(const double loss, backend->SquaredError(outputs, targets, gradient));
-  // No number is right or wrong.
-  return LossSums{loss, 0};
-}
-
-absl::StatusOr<LossSums> BinaryCrossEntropy(Backend* backend, ConstMatrix outputs,
-                                            const float* targets, Matrix* gradient) {
-  ASSIGN_OR_RETURN(const ClassificationSums sums,
-                   backend->BinaryCrossEntropy(outputs, targets, gradient));
-  return LossSums{sums.loss, sums.correct};
-}
-
 // One number as target for each output.
 class NumberLoss : public Loss {
  public:
-  using Sums = absl::StatusOr<LossSums> (*)(Backend* backend, ConstMatrix outputs,
-                                            const float* targets, Matrix* gradient);
+  using Sums = absl::StatusOr<std::unique_ptr<PendingSums>> (Backend::*)(ConstMatrix outputs,
+                                                                         const float* targets,
+                                                                         Matrix* gradient);
 
   NumberLoss(absl::string_view name, int64_t terms_per_sample, Sums sums)
       : name_(name), terms_per_sample_(terms_per_sample), sums_(sums) {}
 
-  absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs, const uint32_t* labels,
-                                   Matrix* gradient) const override {
+  absl::StatusOr<std::unique_ptr<PendingSums>> Compute(Backend* backend, ConstMatrix outputs,
+                                                       const uint32_t* labels,
+                                                       Matrix* gradient) const override {
     if (outputs.cols != terms_per_sample_) {
       return absl::InvalidArgumentError(absl::StrCat(name_, ": found outputs of ", outputs.cols,
                                                      " elements, expected the ", terms_per_sample_,
@@ -84,7 +71,7 @@ class NumberLoss : public Loss {
     }
     // Labels of this kind are the bits of floats (LabelKind::kNumber).
     static_assert(sizeof(float) == sizeof(uint32_t));
-    return sums_(backend, outputs, reinterpret_cast<const float*>(labels), gradient);
+    return (backend->*sums_)(outputs, reinterpret_cast<const float*>(labels), gradient);
   }
 
  private:
@@ -110,9 +97,10 @@ absl::StatusOr<std::unique_ptr<Loss>> Loss::Create(const v1::LossSpec& spec,
     case v1::LossSpec::kTokenCrossEntropy:
       return std::make_unique<CrossEntropyLoss>(terms);
     case v1::LossSpec::kMeanSquaredError:
-      return std::make_unique<NumberLoss>("mean squared error", terms, &SquaredError);
+      return std::make_unique<NumberLoss>("mean squared error", terms, &Backend::SquaredError);
     case v1::LossSpec::kBinaryCrossEntropy:
-      return std::make_unique<NumberLoss>("binary cross-entropy", terms, &BinaryCrossEntropy);
+      return std::make_unique<NumberLoss>("binary cross-entropy", terms,
+                                          &Backend::BinaryCrossEntropy);
     case v1::LossSpec::KIND_NOT_SET:
       break;
   }

@@ -12,15 +12,6 @@
 
 namespace sangam {
 
-// Sums over the terms of one micro-batch: its samples, their positions, or their outputs.
-struct LossSums {
-  // In double, summed term after term.
-  double loss = 0;
-  // Terms whose largest output (the first one of equals) is the label; with binary cross-entropy
-  // those on the target's side of one half; with mean squared error 0.
-  uint64_t correct = 0;
-};
-
 // A loss over labels: classes, or numbers (LabelKind). Immutable; many lanes may share it.
 class Loss {
  public:
@@ -34,12 +25,16 @@ class Loss {
   // outputs: [rows, terms_per_sample * classes], or [rows, terms_per_sample] where labels are
   // numbers; labels: rows * terms_per_sample words in host memory, those of a sample side by side,
   // each < classes or the bits of a float. When `gradient` is not nullptr, writes the gradient of
-  // the loss *sum* with respect to the outputs to it (same shape, the backend's memory). Waits for
-  // the result. Errors: InvalidArgument  shapes that do not fit; a label is out of range: names row
-  // (of a
-  //                          term), label and classes
-  virtual absl::StatusOr<LossSums> Compute(Backend* backend, ConstMatrix outputs,
-                                           const uint32_t* labels, Matrix* gradient) const = 0;
+  // the loss *sum* with respect to the outputs to it (same shape, the backend's memory). The result
+  // is summed over the micro-batch's terms: samples, their positions, or their outputs. Its
+  // `correct` counts the terms whose largest output (the first one of equals) is the label; with
+  // binary cross-entropy those on the target's side of one half; with mean squared error none.
+  // Errors: InvalidArgument  shapes that do not fit; a label is out of range: names row (of a
+  // term), label and classes
+  virtual absl::StatusOr<std::unique_ptr<PendingSums>> Compute(Backend* backend,
+                                                               ConstMatrix outputs,
+                                                               const uint32_t* labels,
+                                                               Matrix* gradient) const = 0;
 };
 
 }  // namespace sangam

@@ -25,6 +25,7 @@
 #include "common/tensor/slices.h"
 #include "proto/plan.pb.h"
 #include "proto/tensor.pb.h"
+#include "worker/backend/device_lost.h"
 #include "worker/core/flow_inbox.h"
 #include "worker/core/flow_ledger.h"
 #include "worker/core/flow_map.h"
@@ -43,10 +44,11 @@ std::string KindName(v1::FrameKind kind) {
   return name.empty() ? absl::StrCat(static_cast<int>(kind)) : name;
 }
 
-// What other workers are told of a failure: not by a code after which they would try again.
+// What other workers are told of a failure: not by a code after which they would try again, and a
+// lost device not by one that makes the job's end of what is this worker's alone.
 absl::Status ForPeers(const absl::Status& failure) {
-  const bool looks_lost =
-      absl::IsUnavailable(failure) || absl::IsCancelled(failure) || absl::IsNotFound(failure);
+  const bool looks_lost = absl::IsUnavailable(failure) || absl::IsCancelled(failure) ||
+                          absl::IsNotFound(failure) || IsDeviceLost(failure);
   return absl::Status(looks_lost ? absl::StatusCode::kAborted : failure.code(), failure.message());
 }
 

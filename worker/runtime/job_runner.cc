@@ -15,6 +15,7 @@
 #include "common/data/data_root.h"
 #include "proto/plan.pb.h"
 #include "worker/backend/backends.h"
+#include "worker/backend/precision.h"
 #include "worker/runtime/job_task.h"
 
 namespace sangam {
@@ -26,6 +27,7 @@ TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
   task.incarnation = options.incarnation;
   task.data_root = data_root;
   task.backend = options.backend;
+  task.device = options.device;
   task.threads = options.threads;
   task.memory_limit = options.memory_limit;
   task.make_link = options.make_link;
@@ -47,7 +49,7 @@ absl::StatusOr<std::unique_ptr<JobRunner>> JobRunner::Create(const WorkerOptions
     ASSIGN_OR_RETURN(data_root, DataRoot::Create(options.data_root));
   }
   // Better now than in the middle of the first job.
-  RETURN_IF_ERROR(CreateBackend(options.backend).status());
+  RETURN_IF_ERROR(CreateBackend(options.backend, Precision::kFp32, options.device).status());
   return std::unique_ptr<JobRunner>(new JobRunner(options, std::move(data_root)));
 }
 

@@ -30,6 +30,8 @@ struct WorkerOptions {
   // Folder that all data of jobs must lie in; empty: only jobs whose data is served.
   std::string data_root;
   std::string backend = "cpu";
+  // Which of the machine's devices, for a backend that has some.
+  int device = 0;
   // Compute threads of a job.
   uint32_t threads = 1;
   // Memory that a job may use, in bytes; 0: as much as there is.
@@ -48,6 +50,7 @@ class JobRunner {
  public:
   // Assignments that come before Start are kept.
   // Errors: NotFound, InvalidArgument  no such folder or backend; names what was found
+  //         FailedPrecondition         the machine has no such device; says why
   static absl::StatusOr<std::unique_ptr<JobRunner>> Create(const WorkerOptions& options);
   // As Stop.
   ~JobRunner();

@@ -16,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/backend/device_lost.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/trainer.h"
 
@@ -68,7 +69,8 @@ void JobTask::Work(const v1::Assignment& assignment) {
   // coordinator, which should know the reason by then.
   std::unique_ptr<PreparedJob> job;
   const absl::Status status = PrepareAndRun(assignment, &job);
-  if (stopped_.load(std::memory_order_acquire)) {
+  // That the device is lost counts for whatever job comes next.
+  if (stopped_.load(std::memory_order_acquire) && !IsDeviceLost(status)) {
     LogInfo("job let go", "job=%d generation=%d", job_, generation_);
     return;
   }
@@ -83,6 +85,7 @@ void JobTask::Work(const v1::Assignment& assignment) {
              LogValue(status.ToString()));
     report.mutable_failed()->set_code(static_cast<int32_t>(status.code()));
     report.mutable_failed()->set_message(std::string(status.message()));
+    report.mutable_failed()->set_daemon_at_fault(IsDeviceLost(status));
   }
   Report(std::move(report));
 }
@@ -93,6 +96,7 @@ absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment,
   PrepareOptions prepare;
   prepare.data_root = options_->data_root;
   prepare.backend = options_->backend;
+  prepare.device = options_->device;
   prepare.threads = options_->threads;
   prepare.memory_limit = options_->memory_limit;
   prepare.make_pipeline_link = options_->make_pipeline_link;

@@ -29,6 +29,7 @@ struct TaskOptions {
   uint64_t incarnation = 0;
   const DataRoot* data_root = nullptr;  // borrowed; nullptr: see PrepareOptions
   std::string backend = "cpu";
+  int device = 0;
   // Compute threads of a job.
   uint32_t threads = 1;
   // Memory that a job may use, in bytes; 0: as much as there is.
@@ -40,8 +41,9 @@ struct TaskOptions {
 };
 
 // One generation of one job on this worker, on a thread of its own: prepares, reports READY, waits
-// to be told to run, trains, reports FINISHED; or reports FAILED, once, and does nothing more. Lets
-// go of all memory before it says FINISHED, and soon after FAILED. Thread-safe.
+// to be told to run, trains, reports FINISHED; or reports FAILED, once, and does nothing more; with
+// the daemon at fault when its backend has lost the device. Lets go of all memory before it says
+// FINISHED, and soon after FAILED. Thread-safe.
 class JobTask {
  public:
   // Begins to prepare. `options` and `sink` must outlive the task.

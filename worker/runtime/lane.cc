@@ -17,45 +17,21 @@
 #include "common/plan/pipeline_layout.h"
 #include "common/tensor/buffer.h"
 #include "proto/model.pb.h"
-#include "worker/backend/backend.h"
 #include "worker/backend/views.h"
 #include "worker/core/instruction.h"
 #include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
 #include "worker/core/traced_steps.h"
-#include "worker/layers/block.h"
-#include "worker/layers/loss.h"
 
 namespace sangam {
-namespace {
-
-const char* NameOf(RoundKind kind) {
-  switch (kind) {
-    case RoundKind::kTrain:
-      return "training";
-    case RoundKind::kEvaluate:
-      return "evaluation";
-    case RoundKind::kFinish:
-      return "finish";
-  }
-  return "?";
-}
-
-template <typename Shape>
-int64_t Elements(const Shape& shape) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape) elements *= dimension;
-  return static_cast<int64_t>(elements);
-}
-
-}  // namespace
-
 Lane::Lane(const RunParts& parts, uint32_t index)
     : parts_(parts),
       index_(index),
       memory_(&parts.job->lanes[index]),
+      transfers_(LaneTransfers::Create(parts, index)),
       weights_(static_cast<size_t>(parts.job->plan.layout().segment_size()), nullptr),
       gradients_(parts.job->blocks.size()),
+      losses_(parts.reporter),
       record_(index, static_cast<uint32_t>(parts.job->blocks.size())) {
   const v1::Plan& plan = parts.job->plan;
   for (const Boundary& boundary : BoundariesOf(plan)) boundaries_[boundary.id] = boundary;
@@ -84,6 +60,7 @@ absl::Status Lane::Run() {
     RETURN_IF_ERROR(RunRound(*round));
     round = parts_.timeline.Next(*round);
   }
+  RETURN_IF_ERROR(transfers_->Finish());
   parts_.reporter->AddTimes(record_.BlockTimes());
   return absl::OkStatus();
 }
@@ -100,22 +77,34 @@ absl::Status Lane::RunRound(Round round) {
       if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
       const std::optional<Instruction> instruction = InWindow(*program, listed, window);
       if (!instruction.has_value()) continue;
-      RETURN_IF_ERROR(Timed(*instruction, traced), "%s at step %d, %s", NameOf(round.kind),
-                      round.step, ToString(*instruction));
+      const absl::Status status = Timed(*instruction, traced);
+      if (!status.ok()) return WithContext(status, ToString(Doing(*instruction)));
     }
   }
+  // What a device says of its work it says here at the latest; and no work of one round is under
+  // way in another one, which DeviceWeights relies on. Weights that are awaited next come later
+  // than this in any case.
+  RETURN_IF_ERROR(losses_.Settle(), "losses of step %d", round.step);
+  RETURN_IF_ERROR(backend()->Synchronize(), "end of step %d", round.step);
   if (traced) parts_.reporter->AddTrace(round.step, record_.TakeEvents());
   return absl::OkStatus();
 }
 
+bool Lane::IsTimed() const {
+  if (round_.kind != RoundKind::kTrain) return false;
+  return transfers_->at_once() || round_.step % 64 == 5;
+}
+
 absl::Status Lane::Timed(const Instruction& instruction, bool traced) {
-  if (round_.kind != RoundKind::kTrain) return Execute(instruction);
+  const bool timed = IsTimed();
+  if (!timed && !traced) return Execute(instruction);
   const Clock& clock = Clock::Real();
   const absl::Duration begin = clock.Steady();
   RETURN_IF_ERROR(Execute(instruction));
+  if (timed) RETURN_IF_ERROR(backend()->Synchronize());
   const absl::Duration took = clock.Steady() - begin;
   const uint64_t rows = RowsOf(instruction.index);
-  record_.AddTime(instruction, rows, absl::ToDoubleSeconds(took));
+  if (timed) record_.AddTime(instruction, rows, absl::ToDoubleSeconds(took));
   if (!traced) return absl::OkStatus();
   const int64_t took_us = absl::ToInt64Microseconds(took);
   const int64_t now_us = absl::ToUnixMicros(clock.Wall());
@@ -139,7 +128,8 @@ absl::Status Lane::Execute(const Instruction& instruction) {
     case Op::kLoss:
       return ComputeLoss(instruction, SlotOf(instruction));
     case Op::kEndShare:
-      return EndShare(instruction.index);
+      losses_.EndShare(round_.step, instruction.index, SamplesOfShare(instruction.index));
+      return absl::OkStatus();
     case Op::kReceiveGradient:
       return Receive(instruction, FlowDirection::kBackward, SlotOf(instruction));
     case Op::kBackward:
@@ -149,15 +139,13 @@ absl::Status Lane::Execute(const Instruction& instruction) {
     case Op::kSendGradient:
       return Send(instruction, FlowDirection::kBackward, *SlotOf(instruction));
     case Op::kEmitGradient:
-      return EmitGradient(instruction.block, instruction.index);
+      return EmitGradient(instruction);
     case Op::kRelease:
-      return Release(SlotOf(instruction));
+      return Release(instruction, SlotOf(instruction));
     case Op::kScore:
       return Score(instruction, *SlotOf(instruction));
     case Op::kEndEvaluation:
-      parts_.reporter->AddScores(round_.step, scores_);
-      scores_.clear();
-      return absl::OkStatus();
+      return losses_.EndEvaluation(round_.step);
   }
   return absl::InternalError("unknown instruction");
 }
@@ -196,25 +184,29 @@ SlotMemory& Lane::MemoryOf(const Instruction& instruction) {
 }
 
 absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
-  ASSIGN_OR_RETURN(slot->batch, parts_.batches->Take(index_, parts_.stall_limit));
+  ASSIGN_OR_RETURN(Batch batch, parts_.batches->Take(index_, parts_.stall_limit));
   const BatchId expected{round_.kind == RoundKind::kEvaluate, round_.step, instruction.index};
-  if (!(slot->batch.id == expected) || slot->batch.rows != slot->rows) {
+  if (!(batch.id == expected) || batch.rows != slot->rows) {
     const auto describe = [](const BatchId& id, uint64_t samples) {
       return absl::StrCat(id.evaluation ? "chunk " : "micro-batch ", id.index, " of the ",
                           id.evaluation ? "evaluation at step " : "step ", id.step, " with ",
                           samples, " samples");
     };
     return absl::InternalError(absl::StrCat("prepared batch: found ",
-                                            describe(slot->batch.id, slot->batch.rows),
-                                            ", expected ", describe(expected, slot->rows)));
+                                            describe(batch.id, batch.rows), ", expected ",
+                                            describe(expected, slot->rows)));
   }
+  slot->labels = batch.labels;
+  ASSIGN_OR_RETURN(slot->inputs,
+                   transfers_->Inputs({instruction.chunk, instruction.slot}, std::move(batch)));
   return absl::OkStatus();
 }
 
 absl::Status Lane::AwaitWeights(uint32_t block) {
   const auto await = [this](uint32_t segment) -> absl::Status {
-    ASSIGN_OR_RETURN(weights_[segment],
+    ASSIGN_OR_RETURN(const float* const host,
                      parts_.job->store->Await(segment, round_.step, parts_.stall_limit));
+    ASSIGN_OR_RETURN(weights_[segment], transfers_->Weights(segment, round_.step, host));
     return absl::OkStatus();
   };
   const v1::BlockLayout& own = layout(block);
@@ -237,8 +229,11 @@ absl::Status Lane::Receive(const Instruction& instruction, FlowDirection directi
                     instruction.boundary, direction};
   const FlowShape shape{slot->rows, boundaries_[instruction.boundary].columns};
   auto& to = direction == FlowDirection::kForward ? slot->activations : slot->gradients;
-  ASSIGN_OR_RETURN(to[instruction.boundary],
+  ASSIGN_OR_RETURN(FloatBuffer tensor,
                    parts_.job->pipeline->Receive(index_, tag, shape, parts_.stall_limit));
+  ASSIGN_OR_RETURN(
+      to[instruction.boundary],
+      transfers_->Arrival({instruction.chunk, instruction.slot}, tag, shape, std::move(tensor)));
   return absl::OkStatus();
 }
 
@@ -249,193 +244,42 @@ absl::Status Lane::Send(const Instruction& instruction, FlowDirection direction,
   const ConstMatrix tensor = direction == FlowDirection::kForward
                                  ? slot.outputs[boundary.from_block - first]
                                  : slot.input_gradients[boundary.to_block - first];
-  PipelineLink* const link = parts_.job->pipeline.get();
-  ASSIGN_OR_RETURN(FloatBuffer buffer,
-                   link->Reserve(index_, boundary.id, direction, parts_.stall_limit));
-  // Copied: the slot's memory is used again before the neighbour has taken the tensor.
-  RETURN_IF_ERROR(backend()->Download(tensor, buffer.data()));
-  RETURN_IF_ERROR(backend()->Synchronize());
+  ASSIGN_OR_RETURN(FloatBuffer buffer, parts_.job->pipeline->Reserve(index_, boundary.id, direction,
+                                                                     parts_.stall_limit));
   const FlowTag tag{round_.step, round_.kind == RoundKind::kEvaluate, instruction.index,
                     boundary.id, direction};
-  return link->Send(index_, tag, {slot.rows, boundary.columns}, std::move(buffer));
+  return transfers_->Send(tag, tensor, std::move(buffer), Doing(instruction));
 }
 
-absl::StatusOr<ConstMatrix> Lane::InputOf(const Instruction& instruction, const Slot& slot) {
-  const uint32_t block = instruction.block;
-  const uint32_t first = stages_[instruction.chunk].first;
-  const auto rows = static_cast<int64_t>(slot.rows);
-  const int64_t columns = Elements(layout(block).input_shape());
-  const auto received = [&](uint32_t boundary) {
-    return ConstMatrix(slot.activations.at(boundary).data(), rows, columns);
-  };
-  ConstMatrix input;
-  if (block > first) {
-    input = slot.outputs[block - 1 - first];
-  } else if (block == 0) {
-    input = ConstMatrix(slot.batch.inputs, rows, columns);
-  } else {
-    input = received(block - 1);
-  }
-  if (!layout(block).has_skip_from()) return input;
-  const uint32_t from = layout(block).skip_from();
-  const ConstMatrix skipped =
-      from >= first ? slot.outputs[from - first] : received(num_blocks() + block);
-  const Matrix sum{MemoryOf(instruction).input_sums[block - first]->data(), rows, columns};
-  RETURN_IF_ERROR(backend()->Add(input, skipped, sum));
-  return ConstMatrix(sum);
-}
-
-absl::Status Lane::Forward(const Instruction& instruction, Slot* slot) {
-  if (slot->rows == 0) return absl::OkStatus();
-  const uint32_t block = instruction.block;
-  const uint32_t place = block - stages_[instruction.chunk].first;
-  ASSIGN_OR_RETURN(const ConstMatrix input, InputOf(instruction, *slot));
-  ASSIGN_OR_RETURN(slot->outputs[place], parts_.job->blocks[block]->Forward(
-                                             backend(), slot->context, input, WeightsOf(block),
-                                             MemoryOf(instruction).states[place].get()));
-  return absl::OkStatus();
-}
-
-absl::Status Lane::ComputeLoss(const Instruction& instruction, Slot* slot) {
-  if (slot->rows == 0) return absl::OkStatus();
-  const ConstMatrix outputs = slot->outputs.back();
-  Matrix gradient{MemoryOf(instruction).output_gradients.back()->data(), outputs.rows,
-                  outputs.cols};
-  ASSIGN_OR_RETURN(const LossSums sums,
-                   parts_.job->loss->Compute(backend(), outputs, slot->batch.labels, &gradient));
-  share_loss_ += sums.loss;
-  slot->loss_gradient = gradient;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ConstMatrix> Lane::OutputGradientOf(const Instruction& instruction,
-                                                   const Slot& slot) {
-  const uint32_t block = instruction.block;
-  const Stage& stage = stages_[instruction.chunk];
-  const auto rows = static_cast<int64_t>(slot.rows);
-  const int64_t columns = Elements(layout(block).output_shape());
-  const auto received = [&](uint32_t boundary) {
-    return ConstMatrix(slot.gradients.at(boundary).data(), rows, columns);
-  };
-  ConstMatrix gradient;
-  if (block + 1 == num_blocks()) {
-    gradient = slot.loss_gradient;
-  } else if (block + 1 < stage.end) {
-    gradient = slot.input_gradients[block + 1 - stage.first];
-  } else {
-    gradient = received(block);
-  }
-  BackendMemory* const kept = MemoryOf(instruction).output_gradients[block - stage.first].get();
-  if (kept == nullptr || block + 1 == num_blocks()) return gradient;
-  const Matrix sum{kept->data(), rows, columns};
-  bool summed = false;
-  // In the order of the blocks that read the output, wherever they are.
-  for (uint32_t to = block + 2; to < num_blocks(); ++to) {
-    if (!layout(to).has_skip_from() || layout(to).skip_from() != block) continue;
-    const ConstMatrix skipped =
-        to < stage.end ? slot.input_gradients[to - stage.first] : received(num_blocks() + to);
-    RETURN_IF_ERROR(backend()->Add(summed ? ConstMatrix(sum) : gradient, skipped, sum));
-    summed = true;
-  }
-  // Alone it is only kept from being overwritten.
-  if (!summed) RETURN_IF_ERROR(backend()->Copy(gradient, sum));
-  return ConstMatrix(sum);
-}
-
-absl::StatusOr<BlockGradients> Lane::GradientsOf(uint32_t block) {
-  BlockGradient& gradient = gradients_[block];
+absl::Status Lane::EmitGradient(const Instruction& instruction) {
+  BlockGradient& gradient = gradients_[instruction.block];
   if (!gradient.begun) {
-    for (const ParameterUse& use : gradient.uses) {
-      ASSIGN_OR_RETURN(gradient.sums[use.tied], parts_.job->outbox->Take(use.segment, use.use));
-    }
-  }
-  BlockGradients to;
-  to.own = gradient.sums[false].data();
-  to.tied = gradient.sums[true].data();
-  to.accumulate = gradient.begun;
-  gradient.begun = true;
-  return to;
-}
-
-absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
-  if (slot->rows == 0) return absl::OkStatus();
-  const uint32_t block = instruction.block;
-  const uint32_t place = block - stages_[instruction.chunk].first;
-  const Block& computes = *parts_.job->blocks[block];
-  BlockState* const state = MemoryOf(instruction).states[place].get();
-  if (instruction.op == Op::kBackwardWeights) {
-    ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block));
-    return computes.BackwardWeights(backend(), slot->context, WeightsOf(block), gradients, state);
-  }
-  ASSIGN_OR_RETURN(const ConstMatrix output_gradient, OutputGradientOf(instruction, *slot));
-  ConstMatrix* const input_gradient = &slot->input_gradients[place];
-  if (instruction.op == Op::kBackwardInput) {
-    ASSIGN_OR_RETURN(*input_gradient,
-                     computes.BackwardInput(backend(), slot->context, output_gradient,
-                                            WeightsOf(block), instruction.input_gradient, state));
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block));
-  ASSIGN_OR_RETURN(*input_gradient,
-                   computes.Backward(backend(), slot->context, output_gradient, WeightsOf(block),
-                                     instruction.input_gradient, gradients, state));
-  return absl::OkStatus();
-}
-
-absl::Status Lane::EmitGradient(uint32_t block, uint32_t share) {
-  BlockGradient& gradient = gradients_[block];
-  if (gradient.begun) {
-    RETURN_IF_ERROR(backend()->Synchronize());
-  } else {
     // No micro-batch of the share has a sample; the servers still wait for its sum.
-    RETURN_IF_ERROR(GradientsOf(block).status());
+    RETURN_IF_ERROR(GradientsOf(instruction.block).status());
     for (const ParameterUse& use : gradient.uses) {
-      FloatBuffer& sum = gradient.sums[use.tied];
-      std::fill_n(sum.data(), sum.size(), 0.0f);
+      RETURN_IF_ERROR(backend()->Fill(0, gradient.sums[use.tied]));
     }
   }
   gradient.begun = false;
-  const uint64_t terms = SamplesOfShare(share) * parts_.job->plan.layout().terms_per_sample();
+  LaneTransfers::GradientLabel label;
+  label.step = round_.step;
+  label.share = instruction.index;
+  label.samples = SamplesOfShare(label.share) * parts_.job->plan.layout().terms_per_sample();
   for (const ParameterUse& use : gradient.uses) {
-    GradientOutbox::Gradient emitted;
-    emitted.step = round_.step;
-    emitted.segment = use.segment;
-    emitted.use = use.use;
-    emitted.share = share;
-    emitted.sum = {std::exchange(gradient.sums[use.tied], FloatBuffer()), terms};
-    RETURN_IF_ERROR(
-        parts_.job->outbox->Emit(std::move(emitted), parts_.job->store.get(), parts_.link));
+    label.segment = use.segment;
+    label.use = use.use;
+    RETURN_IF_ERROR(transfers_->Emit(label, Doing(instruction)));
   }
   return absl::OkStatus();
 }
 
-absl::Status Lane::EndShare(uint32_t share) {
-  parts_.reporter->AddShare(round_.step, share, share_loss_, SamplesOfShare(share));
-  share_loss_ = 0;
-  return absl::OkStatus();
-}
-
-absl::Status Lane::Release(Slot* slot) {
-  // Work that the backend has not done yet may still read what is let go.
-  RETURN_IF_ERROR(backend()->Synchronize());
+absl::Status Lane::Release(const Instruction& instruction, Slot* slot) {
   slot->open = false;
-  slot->batch = Batch();
+  slot->inputs = nullptr;
+  slot->labels = nullptr;
   slot->activations.clear();
   slot->gradients.clear();
-  return absl::OkStatus();
-}
-
-absl::Status Lane::Score(const Instruction& instruction, const Slot& slot) {
-  ASSIGN_OR_RETURN(const LossSums sums,
-                   parts_.job->loss->Compute(backend(), slot.outputs.back(), slot.batch.labels,
-                                             /*gradient=*/nullptr));
-  v1::EvaluationChunk score;
-  score.set_chunk(instruction.index);
-  score.set_samples(slot.rows);
-  score.set_correct(sums.correct);
-  score.set_loss_sum(sums.loss);
-  scores_.push_back(std::move(score));
-  return absl::OkStatus();
+  return transfers_->Release({instruction.chunk, instruction.slot});
 }
 
 }  // namespace sangam

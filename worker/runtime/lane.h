@@ -4,46 +4,25 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "common/plan/batch_cut.h"
 #include "common/plan/pipeline_layout.h"
-#include "common/tensor/buffer.h"
-#include "proto/cluster_service.pb.h"
+#include "proto/model.pb.h"
+#include "worker/backend/backend.h"
 #include "worker/backend/views.h"
 #include "worker/core/activity_record.h"
 #include "worker/core/instruction.h"
-#include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
-#include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
-#include "worker/runtime/parameter_link.h"
-#include "worker/runtime/pipeline_link.h"
-#include "worker/runtime/prepared_job.h"
-#include "worker/runtime/run_latch.h"
-#include "worker/runtime/run_reporter.h"
+#include "worker/runtime/lane_memory.h"
+#include "worker/runtime/lane_transfers.h"
+#include "worker/runtime/pending_losses.h"
+#include "worker/runtime/run_parts.h"
 
 namespace sangam {
-
-// What the lanes of one run share. Everything is borrowed and outlives them.
-struct RunParts {
-  PreparedJob* job = nullptr;
-  BatchCut cut;
-  uint64_t test_samples = 0;
-  Timeline timeline;
-  const StepProgram* train = nullptr;
-  const StepProgram* evaluate = nullptr;
-  const StepProgram* finish = nullptr;
-  BatchSource* batches = nullptr;  // nullptr: the worker needs no samples
-  ParameterLink* link = nullptr;
-  RunReporter* reporter = nullptr;
-  const RunLatch* latch = nullptr;
-  // How long nothing may come, of weights, of data or from a neighbour, before the lane gives up.
-  absl::Duration stall_limit;
-};
 
 // Follows the programs of one lane through all rounds: the one switch over instructions. Belongs to
 // one thread.
@@ -63,13 +42,14 @@ class Lane {
     uint32_t micro_batch = 0;
     uint64_t rows = 0;
     PassContext context;
-    Batch batch;
+    const float* inputs = nullptr;             // of the batch
+    const uint32_t* labels = nullptr;          // in the host's memory
     std::vector<ConstMatrix> outputs;          // by block of the stage
     std::vector<ConstMatrix> input_gradients;  // the same
     ConstMatrix loss_gradient;
     // What came from other stages, by boundary.
-    std::map<uint32_t, FloatBuffer> activations;
-    std::map<uint32_t, FloatBuffer> gradients;
+    std::map<uint32_t, const float*> activations;
+    std::map<uint32_t, const float*> gradients;
   };
   // One of the worker's stages.
   struct Stage {
@@ -80,8 +60,8 @@ class Lane {
   // One block's gradient of the share under way.
   struct BlockGradient {
     std::vector<ParameterUse> uses;
-    std::array<FloatBuffer, 2> sums;  // of the block's own segment, of the tied one
-    bool begun = false;               // a micro-batch has been added
+    std::array<Matrix, 2> sums;  // of the block's own segment, of the tied one
+    bool begun = false;          // a micro-batch has been added
   };
 
   absl::Status RunRound(Round round);
@@ -94,9 +74,8 @@ class Lane {
   absl::Status Forward(const Instruction& instruction, Slot* slot);
   absl::Status ComputeLoss(const Instruction& instruction, Slot* slot);
   absl::Status Backward(const Instruction& instruction, Slot* slot);
-  absl::Status EmitGradient(uint32_t block, uint32_t share);
-  absl::Status EndShare(uint32_t share);
-  absl::Status Release(Slot* slot);
+  absl::Status EmitGradient(const Instruction& instruction);
+  absl::Status Release(const Instruction& instruction, Slot* slot);
   absl::Status Score(const Instruction& instruction, const Slot& slot);
 
   // The slot of an instruction, opened for its micro-batch when it is new.
@@ -105,9 +84,13 @@ class Lane {
   // What the block reads; output of the block in front, the batch or what came.
   absl::StatusOr<ConstMatrix> InputOf(const Instruction& instruction, const Slot& slot);
   absl::StatusOr<ConstMatrix> OutputGradientOf(const Instruction& instruction, const Slot& slot);
-  // Buffers for the block's gradients of the share under way.
+  // Places for the block's gradients of the share under way.
   absl::StatusOr<BlockGradients> GradientsOf(uint32_t block);
   BlockWeights WeightsOf(uint32_t block) const;
+  LaneTransfers::Doing Doing(const Instruction& instruction) const { return {round_, instruction}; }
+  // Whether the round's instructions are timed. Where the backend works on after its calls, the
+  // lane has to wait for each of them, so only few rounds are.
+  bool IsTimed() const;
   uint64_t RowsOf(uint32_t index) const;
   uint64_t SamplesOfShare(uint32_t share) const;
   const v1::BlockLayout& layout(uint32_t block) const {
@@ -121,14 +104,14 @@ class Lane {
   const RunParts& parts_;
   const uint32_t index_;
   LaneMemory* const memory_;
+  const std::unique_ptr<LaneTransfers> transfers_;
   std::map<uint32_t, Boundary> boundaries_;  // by id
 
   Round round_;
   std::vector<Stage> stages_;             // by chunk
   std::vector<const float*> weights_;     // by segment; nullptr before they were awaited
   std::vector<BlockGradient> gradients_;  // by block
-  double share_loss_ = 0;
-  std::vector<v1::EvaluationChunk> scores_;
+  PendingLosses losses_;
   ActivityRecord record_;
 };
 

@@ -10,13 +10,20 @@
 namespace sangam {
 
 Precision ToPrecision(v1::Precision precision) {
-  return precision == v1::BF16 ? Precision::kBf16 : Precision::kFp32;
+  switch (precision) {
+    case v1::BF16:
+      return Precision::kBf16;
+    case v1::TF32:
+      return Precision::kTf32;
+    default:
+      return Precision::kFp32;
+  }
 }
 
-std::vector<v1::Precision> NativePrecisions(absl::string_view backend) {
+std::vector<v1::Precision> NativePrecisions(absl::string_view backend, int device) {
   std::vector<v1::Precision> native;
-  for (const v1::Precision precision : {v1::FP32, v1::BF16}) {
-    if (IsNative(backend, ToPrecision(precision))) native.push_back(precision);
+  for (const v1::Precision precision : {v1::FP32, v1::BF16, v1::TF32}) {
+    if (IsNative(backend, ToPrecision(precision), device)) native.push_back(precision);
   }
   return native;
 }

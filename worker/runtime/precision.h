@@ -13,7 +13,7 @@ namespace sangam {
 Precision ToPrecision(v1::Precision precision);
 
 // What the backend multiplies by itself on this machine; for the registration.
-std::vector<v1::Precision> NativePrecisions(absl::string_view backend);
+std::vector<v1::Precision> NativePrecisions(absl::string_view backend, int device = 0);
 
 }  // namespace sangam
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +21,9 @@
 #include "common/plan/worker_memory.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/backend/backend.h"
 #include "worker/backend/backends.h"
+#include "worker/backend/views.h"
 #include "worker/core/lane_program.h"
 #include "worker/core/step_program.h"
 #include "worker/data/batch_source.h"
@@ -107,6 +110,16 @@ absl::Status BuildPipelineLink(const PrepareOptions& options, uint32_t lanes, ui
   return absl::OkStatus();
 }
 
+void ShareWeights(PreparedJob* job) {
+  const DeviceMemory* const device = job->lanes.front().device.get();
+  if (device == nullptr) return;
+  std::map<uint32_t, Matrix> places;
+  for (const auto& [segment, memory] : device->weights) {
+    places[segment] = {memory->data(), 1, memory->size()};
+  }
+  job->device_weights = std::make_unique<DeviceWeights>(places);
+}
+
 }  // namespace
 
 bool PreparedJob::wants_inputs() const { return HasFirstBlock(plan, worker); }
@@ -168,7 +181,10 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
                    BuildStepProgram(job->plan, inputs, RoundKind::kTrain));
   const std::vector<uint32_t> slots = SlotsOf(program, ChunksOf(job->plan));
 
-  ASSIGN_OR_RETURN(const WorkerMemory need, MemoryOf(job->plan, job->spec, worker, lanes));
+  ASSIGN_OR_RETURN(WorkerMemory need, MemoryOf(job->plan, job->spec, worker, lanes));
+  ASSIGN_OR_RETURN(const BackendDevice device, DescribeBackend(options.backend, options.device));
+  // Activations lie on the device alone; the host has a copy of everything else.
+  if (device.memory_bytes > 0) need.activations = 0;
   RETURN_IF_ERROR(CheckMemory(need, 0, options.memory_limit));
   RETURN_IF_ERROR(OpenData(options, job.get()));
   if (job->data.train != nullptr) {
@@ -178,17 +194,21 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
   ASSIGN_OR_RETURN(job->store, SegmentStore::Create(job->plan, SegmentsOf(job->plan, worker),
                                                     assignment.first_step()));
   ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, worker, lanes));
-  if (!IsNative(options.backend, ToPrecision(job->spec.precision()))) {
+  if (!IsNative(options.backend, ToPrecision(job->spec.precision()), options.device)) {
     LogInfo("precision has no instructions on this machine", "job=%d precision=%s", job->plan.job(),
             v1::Precision_Name(job->spec.precision()));
   }
   for (uint32_t l = 0; l < lanes; ++l) {
-    ASSIGN_OR_RETURN(
-        LaneMemory lane,
-        BuildLaneMemory(*job, options.backend, SlotsOf(program.lanes[l], ChunksOf(job->plan))),
-        "memory of lane %d", l);
-    job->lanes.push_back(std::move(lane));
+    LaneMemoryOptions lane;
+    lane.backend = options.backend;
+    lane.device = options.device;
+    lane.lane = l;
+    lane.lanes = lanes;
+    lane.slots = SlotsOf(program.lanes[l], ChunksOf(job->plan));
+    ASSIGN_OR_RETURN(LaneMemory memory, BuildLaneMemory(*job, lane), "memory of lane %d", l);
+    job->lanes.push_back(std::move(memory));
   }
+  ShareWeights(job.get());
   RETURN_IF_ERROR(
       BuildPipelineLink(options, lanes, *std::max_element(slots.begin(), slots.end()), job.get()));
   return job;

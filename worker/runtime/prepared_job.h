@@ -18,6 +18,7 @@
 #include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
 #include "worker/layers/loss.h"
+#include "worker/runtime/device_weights.h"
 #include "worker/runtime/gradient_outbox.h"
 #include "worker/runtime/lane_memory.h"
 #include "worker/runtime/pipeline_link.h"
@@ -39,9 +40,10 @@ struct PreparedJob {
 
   // None when the worker needs no samples, or the coordinator serves them.
   JobData data;
-  std::vector<std::unique_ptr<Block>> blocks;  // by block of the model; the worker's only
-  std::unique_ptr<Loss> loss;                  // nullptr without the last block
-  std::vector<LaneMemory> lanes;               // empty when the worker has no shares
+  std::vector<std::unique_ptr<Block>> blocks;     // by block of the model; the worker's only
+  std::unique_ptr<Loss> loss;                     // nullptr without the last block
+  std::vector<LaneMemory> lanes;                  // empty when the worker has no shares
+  std::unique_ptr<DeviceWeights> device_weights;  // nullptr where nothing has to be brought
   std::unique_ptr<SegmentStore> store;
   std::unique_ptr<GradientOutbox> outbox;
   std::unique_ptr<PipelineLink> pipeline;  // nullptr when nothing crosses from stage to stage
@@ -58,8 +60,10 @@ struct PrepareOptions {
   // Borrowed; nullptr: the worker has none, and can take only jobs whose data is served.
   const DataRoot* data_root = nullptr;
   std::string backend = "cpu";
+  int device = 0;  // of the backend's
   uint32_t threads = 1;
-  // Memory that the job may use, in bytes; 0: as much as there is.
+  // The host's memory that the job may use, in bytes; 0: as much as there is. On a device it may
+  // use all of the device's too.
   uint64_t memory_limit = 0;
   // Makes the link to the workers of the same pipeline; asked only when there is something to send.
   PipelineLinkFactory make_pipeline_link;
@@ -71,8 +75,7 @@ struct PrepareOptions {
 // assignment's plan. A worker without shares gets none of it.
 // Errors: InvalidArgument    a plan or data that does not fit; names the field or file
 //         ResourceExhausted  the job needs more memory than allowed; says how much for what
-//         Unimplemented      a backend with memory of its own
-//         others             as OpenJobData and the link's factory
+//         others             as OpenJobData, CreateBackend and the link's factory
 absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& assignment,
                                                         uint32_t worker,
                                                         const PrepareOptions& options);

@@ -11,7 +11,8 @@ namespace sangam {
 // into `duration`, at least two. What coordinators weigh workers by; the noise of a busy machine
 // stays out of the best one.
 // Errors: as CreateBackend and Backend::Gemm
-absl::StatusOr<double> MeasureFlopsPerSecond(absl::string_view backend, absl::Duration duration);
+absl::StatusOr<double> MeasureFlopsPerSecond(absl::string_view backend, int device,
+                                             absl::Duration duration);
 
 }  // namespace sangam
 

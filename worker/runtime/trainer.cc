@@ -27,8 +27,10 @@
 #include "worker/data/batch_source.h"
 #include "worker/data/prefetcher.h"
 #include "worker/runtime/batch_feed.h"
+#include "worker/runtime/host_pins.h"
 #include "worker/runtime/lane.h"
 #include "worker/runtime/parameter_link.h"
+#include "worker/runtime/run_parts.h"
 
 namespace sangam {
 namespace {
@@ -227,6 +229,9 @@ absl::Status Trainer::RunLanes(ParameterLink* link) {
   parts.reporter = &reporter_;
   parts.latch = &latch_;
   parts.stall_limit = options_.stall_limit;
+  HostPins pins;
+  parts.pins = &pins;
+  parts.fail = [this](const absl::Status& status) { End(status); };
   std::vector<std::thread> threads;
   for (size_t l = 0; l < job_->lanes.size(); ++l) {
     threads.emplace_back([this, &parts, l] {

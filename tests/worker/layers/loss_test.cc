@@ -49,7 +49,8 @@ TEST(LossTest, SumsAndGradientAreTheReferences) {
   const DeviceMatrix device(backend.get(), 6, 10, outputs);
   const DeviceMatrix gradient_device(backend.get(), 6, 10);
   Matrix gradient = gradient_device.view();
-  const auto sums = loss->Compute(backend.get(), device.view(), labels.data(), &gradient);
+  const auto sums =
+      testing::Sums(loss->Compute(backend.get(), device.view(), labels.data(), &gradient));
   ASSERT_TRUE(sums.ok()) << sums.status();
   const testing::ReferenceLoss expected =
       testing::SoftmaxCrossEntropy(ToDouble(outputs), labels, 10);
@@ -61,7 +62,8 @@ TEST(LossTest, SumsAndGradientAreTheReferences) {
   };
   ExpectNear(gradient_device.Read(), NumericalGradient(reference, ToDouble(outputs)), 1e-6);
 
-  const auto evaluated = loss->Compute(backend.get(), device.view(), labels.data(), nullptr);
+  const auto evaluated =
+      testing::Sums(loss->Compute(backend.get(), device.view(), labels.data(), nullptr));
   ASSERT_TRUE(evaluated.ok()) << evaluated.status();
   EXPECT_EQ(evaluated->loss, sums->loss);
 }
@@ -70,7 +72,8 @@ TEST(LossTest, NoRowsGiveNoLoss) {
   const std::unique_ptr<Backend> backend = NewBackend();
   const DeviceMatrix empty(backend.get(), 0, 10);
   Matrix gradient = empty.view();
-  const auto sums = SoftmaxLoss()->Compute(backend.get(), empty.view(), nullptr, &gradient);
+  const auto sums =
+      testing::Sums(SoftmaxLoss()->Compute(backend.get(), empty.view(), nullptr, &gradient));
   ASSERT_TRUE(sums.ok()) << sums.status();
   EXPECT_EQ(sums->loss, 0.0);
   EXPECT_EQ(sums->correct, 0u);
@@ -99,7 +102,8 @@ TEST(LossTest, EachPositionOfASequenceIsATerm) {
   const DeviceMatrix device(backend.get(), 2, 15, outputs);
   const DeviceMatrix gradient_device(backend.get(), 2, 15);
   Matrix gradient = gradient_device.view();
-  const auto sums = (*loss)->Compute(backend.get(), device.view(), labels.data(), &gradient);
+  const auto sums =
+      testing::Sums((*loss)->Compute(backend.get(), device.view(), labels.data(), &gradient));
   ASSERT_TRUE(sums.ok()) << sums.status();
   const testing::ReferenceLoss expected =
       testing::SoftmaxCrossEntropy(ToDouble(outputs), labels, 5);
@@ -145,7 +149,8 @@ TEST(LossTest, SquaredErrorOfNumbers) {
   const DeviceMatrix gradient_device(backend.get(), 2, 3);
   Matrix gradient = gradient_device.view();
   const std::vector<uint32_t> targets = Targets({1, 1, 5, 4, 5.5f, 6});
-  const auto sums = (*loss)->Compute(backend.get(), outputs.view(), targets.data(), &gradient);
+  const auto sums =
+      testing::Sums((*loss)->Compute(backend.get(), outputs.view(), targets.data(), &gradient));
   ASSERT_TRUE(sums.ok()) << sums.status();
   EXPECT_EQ(sums->loss, 1 + 4 + 0.25);
   EXPECT_EQ(sums->correct, 0u);
@@ -166,7 +171,8 @@ TEST(LossTest, BinaryCrossEntropyOfNumbers) {
   const DeviceMatrix gradient_device(backend.get(), 2, 2);
   Matrix gradient = gradient_device.view();
   const std::vector<uint32_t> targets = Targets({1, 1, 0, 0});
-  const auto sums = (*loss)->Compute(backend.get(), outputs.view(), targets.data(), &gradient);
+  const auto sums =
+      testing::Sums((*loss)->Compute(backend.get(), outputs.view(), targets.data(), &gradient));
   ASSERT_TRUE(sums.ok()) << sums.status();
   EXPECT_NEAR(sums->loss, std::log(2.0) + 1000, 1e-4);
   EXPECT_EQ(sums->correct, 2u);

@@ -19,6 +19,8 @@
 #include "tests/testing/recording_sink.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
+#include "worker/backend/backends.h"
+#include "worker/backend/device_lost.h"
 
 namespace sangam {
 namespace {
@@ -125,6 +127,28 @@ TEST_F(JobTaskTest, ReportsAFailureOfTheLinkOnce) {
   auto task = Begin();
   task->Run(run_);
   ExpectFails(absl::StatusCode::kAborted, "server s0: generation 1 is over");
+  EXPECT_FALSE(sink_.entries().back().report.failed().daemon_at_fault());
+}
+
+TEST_F(JobTaskTest, SaysWhenItIsTheDevicesFaultAndNotTheJobs) {
+  server_->FailAt(3, DeviceLost("cuda: Gemm: an illegal memory access"));
+  auto task = Begin();
+  task->Run(run_);
+  ExpectFails(absl::StatusCode::kInternal, "cuda: Gemm: an illegal memory access");
+  EXPECT_TRUE(sink_.entries().back().report.failed().daemon_at_fault());
+}
+
+TEST_F(JobTaskTest, SaysSoToTheNextJobToo) {
+  BackendKind gone;
+  gone.name = "gone";
+  gone.create = [](int, Precision) { return DeviceLost("cuda: no lane: the device is gone"); };
+  gone.is_native = [](int, Precision) { return false; };
+  gone.describe = [](int) { return BackendDevice(); };
+  RegisterBackend(gone);
+  options_.backend = "gone";
+  auto task = Begin();
+  ExpectFails(absl::StatusCode::kInternal, "the device is gone");
+  EXPECT_TRUE(sink_.entries().back().report.failed().daemon_at_fault());
 }
 
 // Looks whether the worker's link is there when a report comes.

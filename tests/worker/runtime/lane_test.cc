@@ -32,6 +32,7 @@
 #include "worker/core/progress_ledger.h"
 #include "worker/core/step_program.h"
 #include "worker/data/batch_source.h"
+#include "worker/runtime/host_pins.h"
 #include "worker/runtime/parameter_link.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/run_latch.h"
@@ -95,11 +96,11 @@ class SaidBatches : public BatchSource {
 
 // One lane of one worker, by hand: one step of two shares of two micro-batches, which have 5
 // samples together: 1, 1, 1 and 2.
-class LaneTest : public ::testing::Test {
+class LaneTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const std::string folder = testing::FreshFolder(
-        absl::StrCat("lane_", ::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    const std::string folder = testing::FreshFolder(absl::StrCat(
+        "lane_", ::testing::UnitTest::GetInstance()->current_test_info()->line(), "_", GetParam()));
     root_ = DataRoot::Create(folder).value();
     testing::WorkerJob job;
     job.micro_batches = 4;
@@ -108,6 +109,7 @@ class LaneTest : public ::testing::Test {
     const v1::Assignment assignment = testing::MakeAssignment(job, v1::Assignment::RUN);
     PrepareOptions prepare;
     prepare.data_root = &*root_;
+    prepare.backend = GetParam();
     job_ = PrepareJob(assignment, 0, prepare).value();
     reporter_ = std::make_unique<RunReporter>(3, 1, ProgressLedger({0, 2}, 1, 2), &sink_);
     train_ = BuildStepProgram(job_->plan, {}, RoundKind::kTrain).value();
@@ -124,6 +126,7 @@ class LaneTest : public ::testing::Test {
     parts_.link = &link_;
     parts_.reporter = reporter_.get();
     parts_.latch = &latch_;
+    parts_.pins = &pins_;
     parts_.stall_limit = absl::Milliseconds(50);
     SetSamples(5);
     SetBatches({{0, 1}, {1, 1}, {2, 1}, {3, 2}});
@@ -179,11 +182,15 @@ class LaneTest : public ::testing::Test {
   StepProgram finish_;
   KeepingLink link_;
   RunLatch latch_;
+  HostPins pins_;
   std::unique_ptr<SaidBatches> batches_;
   RunParts parts_;
 };
 
-TEST_F(LaneTest, SumsOverTheSamplesOfItsShares) {
+INSTANTIATE_TEST_SUITE_P(Backends, LaneTest, ::testing::Values("cpu", "lazy"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(LaneTest, SumsOverTheSamplesOfItsShares) {
   LandWeights();
   ASSERT_TRUE(Lane(parts_, 0).Run().ok());
   // With zero weights every output is zero: the loss of a sample is log 5, the output bias's
@@ -211,7 +218,7 @@ TEST_F(LaneTest, SumsOverTheSamplesOfItsShares) {
   EXPECT_GE(largest, 0.2f);
 }
 
-TEST_F(LaneTest, AShareWithoutSamplesCountsAsZerosWhateverTheBuffersHeld) {
+TEST_P(LaneTest, AShareWithoutSamplesCountsAsZerosWhateverTheBuffersHeld) {
   LandWeights();
   // What an earlier use may have left behind.
   for (uint32_t s = 0; s < 3; ++s) {
@@ -229,14 +236,14 @@ TEST_F(LaneTest, AShareWithoutSamplesCountsAsZerosWhateverTheBuffersHeld) {
   }
 }
 
-TEST_F(LaneTest, ErrorsNameRoundStepAndInstruction) {
+TEST_P(LaneTest, ErrorsNameRoundStepAndInstruction) {
   const absl::Status no_weights = Lane(parts_, 0).Run();
   EXPECT_EQ(no_weights.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(no_weights.message()),
               HasSubstr("training at step 0, AwaitWeights b1: "));
 }
 
-TEST_F(LaneTest, DataThatEndsTooEarlyIsSeen) {
+TEST_P(LaneTest, DataThatEndsTooEarlyIsSeen) {
   LandWeights();
   SetBatches({{0, 1}});
   const absl::Status status = Lane(parts_, 0).Run();
@@ -244,19 +251,19 @@ TEST_F(LaneTest, DataThatEndsTooEarlyIsSeen) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("training at step 0, LoadBatch mb 1: "));
 }
 
-TEST_F(LaneTest, AnotherBatchThanTheProgramLoadsIsSeen) {
+TEST_P(LaneTest, AnotherBatchThanTheProgramLoadsIsSeen) {
   LandWeights();
   SetBatches({{0, 1}, {2, 1}});
   EXPECT_EQ(Lane(parts_, 0).Run().code(), absl::StatusCode::kInternal);
 }
 
-TEST_F(LaneTest, ATrippedLatchEndsItBeforeTheNextInstruction) {
+TEST_P(LaneTest, ATrippedLatchEndsItBeforeTheNextInstruction) {
   latch_.Trip(absl::InternalError("elsewhere"));
   EXPECT_EQ(Lane(parts_, 0).Run().code(), absl::StatusCode::kCancelled);
   EXPECT_TRUE(link_.sent.empty());
 }
 
-TEST_F(LaneTest, EvaluationScoresChunksAndSendsNoGradient) {
+TEST_P(LaneTest, EvaluationScoresChunksAndSendsNoGradient) {
   LandWeights();
   parts_.timeline.first_step = 0;
   parts_.timeline.steps_total = 0;

@@ -17,6 +17,7 @@ TEST(PrecisionTest, JobsWithoutPrecisionComputeInBinary32) {
   EXPECT_EQ(ToPrecision(v1::PRECISION_UNSPECIFIED), Precision::kFp32);
   EXPECT_EQ(ToPrecision(v1::FP32), Precision::kFp32);
   EXPECT_EQ(ToPrecision(v1::BF16), Precision::kBf16);
+  EXPECT_EQ(ToPrecision(v1::TF32), Precision::kTf32);
 }
 
 TEST(PrecisionTest, NativePrecisionsAreTheBackends) {
