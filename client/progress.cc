@@ -105,7 +105,13 @@ std::string ProgressView::Note(absl::string_view text) { return Line(OneLine(tex
 std::string ProgressView::AddState(const v1::StateChange& change) {
   state_ = change.state();
   message_.clear();
-  if (state_ == v1::RUNNING) {
+  if (state_ == v1::PREEMPTED) {
+    // It will start again at a step that only its steps tell.
+    step_.reset();
+    pace_time_.reset();
+    again_ = true;
+  }
+  if (state_ == v1::RUNNING && !again_) {
     pace_time_ = last_time_;
     pace_steps_ = step_.has_value() ? step_->step() + 1 : 0;
   }

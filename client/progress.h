@@ -62,6 +62,7 @@ class ProgressView {
   uint64_t steps_total_ = 0;
   uint64_t steps_per_epoch_ = 0;
   std::optional<v1::StepMetrics> step_;
+  bool again_ = false;  // the job has started again
   std::optional<absl::Time> first_time_;
   absl::Time last_time_;
   // Where the speed is measured from: a time and the steps that were done then.

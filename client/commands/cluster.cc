@@ -25,7 +25,9 @@ class ClusterCommand : public Command {
             "List the servers and workers.",
             "SILENT is the time since a daemon's last sign of life, GFLOP/S the speed of a\n"
             "matrix product on one thread of a worker. Workers have an address where others\n"
-            "of a pipeline reach them.\n",
+            "of a pipeline reach them. Of GPUs a second table shows what they are: DRIVER is\n"
+            "the newest CUDA that the driver supports, RUNTIME the one that the worker was\n"
+            "built with.\n",
             {"sangam cluster", "sangam cluster --coordinator=parameters.example.org:7070"}};
   }
 

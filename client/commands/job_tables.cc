@@ -222,14 +222,46 @@ std::string FormatJob(const v1::Job& job, absl::Time now, absl::TimeZone zone) {
   return text;
 }
 
+namespace {
+
+// What workers compute on; empty when it is CPUs alone.
+std::string FormatDevices(const v1::Cluster& cluster) {
+  const auto text = [](const std::string& fact) { return fact.empty() ? "-" : OneLine(fact); };
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    const v1::DeviceFacts& device = daemon.device();
+    if (device.name().empty()) continue;
+    rows.push_back({OneLine(daemon.name()), OneLine(device.name()),
+                    device.memory_bytes() == 0 ? "-" : HumanBytes(device.memory_bytes()),
+                    text(device.compute_capability()), text(device.driver()),
+                    text(device.runtime())});
+  }
+  if (rows.empty()) return "";
+  return absl::StrCat(
+      "\n",
+      FormatTable({{"WORKER"}, {"DEVICE"}, {"MEMORY", true}, {"COMPUTE"}, {"DRIVER"}, {"RUNTIME"}},
+                  rows));
+}
+
+}  // namespace
+
 std::string FormatCluster(const v1::Cluster& cluster) {
   if (cluster.daemon_size() == 0) {
     return "No daemons. Start some: sangam-worker --coordinator=HOST:PORT --data_root=DIR\n";
   }
   std::vector<std::vector<std::string>> rows;
+  std::string faults;
   for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    const bool broken = daemon.alive() && !daemon.fault().empty();
+    if (broken) {
+      absl::StrAppend(&faults, daemon.role(), " ", OneLine(daemon.name()),
+                      " gets no jobs until it is started again: ", OneLine(daemon.fault()), "\n");
+    }
     rows.push_back(
-        {daemon.role(), OneLine(daemon.name()), daemon.alive() ? "alive" : "lost",
+        {daemon.role(), OneLine(daemon.name()),
+         broken           ? "broken"
+         : daemon.alive() ? "alive"
+                          : "lost",
          HumanDuration(absl::Milliseconds(daemon.silent_ms())),
          daemon.address().empty() ? "-" : daemon.address(), absl::StrCat(daemon.threads()),
          daemon.flops_per_second() > 0 ? HumanRate(daemon.flops_per_second() / 1e9) : "-",
@@ -237,17 +269,18 @@ std::string FormatCluster(const v1::Cluster& cluster) {
          daemon.backend().empty() ? "-" : daemon.backend(),
          daemon.job_size() == 0 ? "-" : absl::StrJoin(daemon.job(), ",")});
   }
-  return FormatTable({{"ROLE"},
-                      {"NAME"},
-                      {"STATE"},
-                      {"SILENT", true},
-                      {"ADDRESS"},
-                      {"THREADS", true},
-                      {"GFLOP/S", true},
-                      {"MEMORY", true},
-                      {"BACKEND"},
-                      {"JOBS"}},
-                     rows);
+  const std::string daemons = FormatTable({{"ROLE"},
+                                           {"NAME"},
+                                           {"STATE"},
+                                           {"SILENT", true},
+                                           {"ADDRESS"},
+                                           {"THREADS", true},
+                                           {"GFLOP/S", true},
+                                           {"MEMORY", true},
+                                           {"BACKEND"},
+                                           {"JOBS"}},
+                                          rows);
+  return absl::StrCat(daemons, FormatDevices(cluster), faults);
 }
 
 }  // namespace sangam

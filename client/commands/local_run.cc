@@ -67,6 +67,7 @@ ExitCode LocalRun::Run() {
   if (!status.ok()) {
     Abandon(status, interrupted);
     log = cluster_.failed_log();
+    if (log.empty()) log = cluster_.LogNamedIn(status.message());
   } else if (job_.state() == v1::FAILED) {
     log = cluster_.LogNamedIn(job_.reason());
   }
@@ -127,11 +128,20 @@ absl::Status LocalRun::Train() {
 
 absl::Status LocalRun::OnEvent(const v1::JobEvent& event) {
   last_event_ = environment_.clock->Steady();
+  if (event.has_state() && event.state().state() == v1::PREEMPTED) {
+    loss_ = Loss{event.state().reason(), last_event_};
+  } else if (event.has_state() && event.state().state() == v1::STARTING) {
+    loss_.reset();
+  }
   ApplyEvent(event, &job_);
   return directory_->AddMetrics(event);
 }
 
 absl::Status LocalRun::OnIdle() {
+  if (loss_.has_value() &&
+      environment_.clock->Steady() - loss_->since > options_.come_back_timeout) {
+    return absl::UnavailableError(loss_->why);
+  }
   if (environment_.clock->Steady() - last_event_ > options_.stall_timeout) {
     return absl::DeadlineExceededError(absl::StrCat(
         "the job gave no sign for ", HumanDuration(options_.stall_timeout), " (--stall_timeout)"));

@@ -1,6 +1,7 @@
 #ifndef SANGAM_CLIENT_COMMANDS_LOCAL_RUN_H_
 #define SANGAM_CLIENT_COMMANDS_LOCAL_RUN_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -22,6 +23,9 @@ class LocalRun {
     LocalCluster::Options cluster;
     // A job that gives no sign for so long has failed.
     absl::Duration stall_timeout = absl::Minutes(10);
+    // A job that has lost a daemon waits for it so long. One that was only silent comes back within
+    // a lease or two, and nobody else can take over here.
+    absl::Duration come_back_timeout = absl::Seconds(15);
     // Keep the daemons' logs also when the job has succeeded.
     bool keep_logs = false;
   };
@@ -52,6 +56,11 @@ class LocalRun {
   LocalCluster cluster_;
   v1::Job job_;
   absl::Duration last_event_;
+  struct Loss {
+    std::string why;
+    absl::Duration since;
+  };
+  std::optional<Loss> loss_;  // of a daemon, since the job started last
 };
 
 }  // namespace sangam

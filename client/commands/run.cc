@@ -90,10 +90,11 @@ class RunCommand : public Command {
                             1, kMaxDaemons);
     flags->AddOptionalCount({"threads", "N",
                              "Threads that compute in each worker. Default: the processors divided "
-                             "by the workers."},
+                             "by the workers; with another backend than cpu, 1."},
                             &threads_, 1, kMaxThreads);
     source_.AddFlags(flags);
-    flags->AddString({"backend", "NAME", "What the workers compute with."}, &cluster_.backend);
+    flags->AddString({"backend", "NAME", "What the workers compute with: cpu or cuda."},
+                     &cluster_.backend);
     flags->AddOptionalCount({"memory_limit", "BYTES",
                              "Memory that the job may use on each worker. Default: all there is."},
                             &memory_limit_, 1);
@@ -131,8 +132,9 @@ class RunCommand : public Command {
     }
     resources.set_workers(static_cast<uint32_t>(cluster_.workers));
     resources.set_servers(static_cast<uint32_t>(cluster_.servers));
-    cluster_.threads = threads_.value_or(std::max<uint64_t>(
-        1, std::thread::hardware_concurrency() / std::max<uint64_t>(1, cluster_.workers)));
+    const uint64_t processors = cluster_.backend == "cpu" ? std::thread::hardware_concurrency() : 1;
+    cluster_.threads = threads_.value_or(
+        std::max<uint64_t>(1, processors / std::max<uint64_t>(1, cluster_.workers)));
     cluster_.memory_limit = memory_limit_.value_or(0);
     const std::string& beside = environment.program_directory;
     ASSIGN_OR_RETURN(cluster_.server_binary, FindProgram(cluster_.server_binary, beside, "server"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/model/checkpoint_check.h"
@@ -122,11 +123,16 @@ void CheckCluster(const v1::JobSpec& spec, Checker* check) {
   };
   count("resources.workers", resources.has_workers(), resources.workers());
   count("resources.servers", resources.has_servers(), resources.servers());
+  const std::string& backend = resources.backend();
+  if (!backend.empty() && backend != "cpu" && backend != "cuda") {
+    check->Fault("resources.backend", "found \"", absl::CHexEscape(backend),
+                 "\", expected \"cpu\", \"cuda\" or nothing");
+  }
   if (spec.consistency() != v1::CONSISTENCY_UNSPECIFIED && spec.consistency() != v1::SYNC) {
     check->Fault("consistency", "found ", spec.consistency(), ", expected SYNC");
   }
   if (!v1::Precision_IsValid(spec.precision())) {
-    check->Fault("precision", "found ", spec.precision(), ", expected FP32 or BF16");
+    check->Fault("precision", "found ", spec.precision(), ", expected FP32, BF16 or TF32");
   }
 }
 

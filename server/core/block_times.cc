@@ -21,7 +21,7 @@ bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
 // Of block `b`. BlockSpec has no maps, so equal blocks have equal bytes.
 uint64_t FingerprintOf(const v1::ModelSpec& model, const v1::ModelLayout& layout, int b,
-                       absl::string_view backend) {
+                       absl::string_view unit) {
   v1::BlockSpec block = model.block(b);
   block.clear_name();
   std::string bytes = block.SerializeAsString();
@@ -30,7 +30,7 @@ uint64_t FingerprintOf(const v1::ModelSpec& model, const v1::ModelLayout& layout
   for (const uint64_t size : layout.block(b).output_shape()) absl::StrAppend(&bytes, "x", size);
   // Whether its backward makes a gradient of the input.
   const bool makes_gradient = static_cast<uint32_t>(b) > FirstTrainedBlock(layout);
-  absl::StrAppend(&bytes, makes_gradient ? "+" : "-", "@", backend);
+  absl::StrAppend(&bytes, makes_gradient ? "+" : "-", "@", unit);
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
@@ -52,11 +52,11 @@ absl::Status BlockTimes::Check(const v1::BlockTimesReport& report, const v1::Mod
 }
 
 void BlockTimes::Add(const v1::BlockTimesReport& report, const v1::ModelSpec& model,
-                     const v1::ModelLayout& layout, absl::string_view backend) {
+                     const v1::ModelLayout& layout, absl::string_view unit) {
   for (const v1::BlockTime& time : report.block()) {
     if (time.samples() == 0) continue;  // not computed yet
     const int block = static_cast<int>(time.block());
-    const uint64_t key = FingerprintOf(model, layout, block, backend);
+    const uint64_t key = FingerprintOf(model, layout, block, unit);
     Entry& entry = times_[key];
     entry.time = time;
     by_age_.erase(entry.measured);
@@ -71,10 +71,10 @@ void BlockTimes::Add(const v1::BlockTimesReport& report, const v1::ModelSpec& mo
 
 std::vector<v1::BlockTime> BlockTimes::Find(const v1::ModelSpec& model,
                                             const v1::ModelLayout& layout,
-                                            absl::string_view backend) const {
+                                            absl::string_view unit) const {
   std::vector<v1::BlockTime> found;
   for (int b = 0; b < model.block_size(); ++b) {
-    const auto known = times_.find(FingerprintOf(model, layout, b, backend));
+    const auto known = times_.find(FingerprintOf(model, layout, b, unit));
     if (known == times_.end()) continue;
     found.push_back(known->second.time);
     found.back().set_block(static_cast<uint32_t>(b));

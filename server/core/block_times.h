@@ -14,7 +14,7 @@
 namespace sangam {
 
 // How long blocks took on workers, kept for jobs to come: a block that computes the same on inputs
-// of the same shape and the same kind of backend will take as long again, whatever its name and
+// of the same shape and the same unit (UnitOf) will take as long again, whatever its name and
 // model. Blocks that need no gradient of their input, such as the first, are kept apart from those
 // that do.
 //
@@ -31,12 +31,12 @@ class BlockTimes {
   // Keeps what a worker measured; what was known of the same blocks is replaced.
   // REQUIRES: Check was OK; `layout` is the model's.
   void Add(const v1::BlockTimesReport& report, const v1::ModelSpec& model,
-           const v1::ModelLayout& layout, absl::string_view backend);
+           const v1::ModelLayout& layout, absl::string_view unit);
 
   // What is known of the blocks of a model, as if measured on it, by block.
   // REQUIRES: `layout` is the model's.
   std::vector<v1::BlockTime> Find(const v1::ModelSpec& model, const v1::ModelLayout& layout,
-                                  absl::string_view backend) const;
+                                  absl::string_view unit) const;
 
   size_t size() const { return times_.size(); }
 

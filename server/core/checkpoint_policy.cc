@@ -26,9 +26,12 @@ constexpr uint64_t kMaxMissedFactor = 1024;
 }  // namespace
 
 size_t CheckpointPolicy::MostWanted(const v1::JobSpec& spec) {
-  if (!spec.has_checkpoint()) return 0;
+  return spec.has_checkpoint() ? MostWanted(spec.checkpoint()) : 0;
+}
+
+size_t CheckpointPolicy::MostWanted(const v1::CheckpointSpec& spec) {
   // Of those that the time asks for there is one.
-  return spec.checkpoint().every_steps() > 0 ? kMaxWanted : 1;
+  return spec.every_steps() > 0 ? kMaxWanted : 1;
 }
 
 CheckpointPolicy::CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now)
@@ -59,6 +62,11 @@ uint64_t CheckpointPolicy::Margin(absl::Duration now) const {
 
 void CheckpointPolicy::Advance(uint64_t steps_done, absl::Duration now) {
   steps_done_ = std::max(steps_done_, steps_done);
+  if (finished_.has_value()) {
+    GiveUpMissed(now);
+    WantLast(now);
+    return;
+  }
   if (!Settled(now)) return;
   GiveUpMissed(now);
   if (steps_done_ >= run_.steps_total) return;
@@ -77,9 +85,12 @@ void CheckpointPolicy::GiveUpMissed(absl::Duration now) {
   for (auto it = pending_.begin(); it != pending_.end();) {
     Pending& pending = it->second;
     const bool open = !pending.writing && !Complete(pending);
+    const bool last = it->first == run_.steps_total;
     if (open && steps_done_ > it->first && !pending.passed.has_value()) pending.passed = now;
-    if (open && pending.passed.has_value() && now - *pending.passed >= kPatience) {
+    if (open && pending.passed.has_value() &&
+        now - *pending.passed >= (last ? kLastPatience : kPatience)) {
       missed_factor_ = std::min(missed_factor_ * 2, kMaxMissedFactor);
+      missed_last_ = missed_last_ || last;
       it = pending_.erase(it);
     } else {
       ++it;
@@ -109,6 +120,23 @@ void CheckpointPolicy::WantTimed(uint64_t from, absl::Duration now) {
                                  [](const auto& entry) { return entry.second.timed; });
   if (timed || pending_.size() >= kMaxWanted || from >= run_.steps_total) return;
   pending_[from].timed = true;
+}
+
+void CheckpointPolicy::Finish(bool is_written, absl::Duration now) {
+  if (finished_.has_value()) return;
+  finished_ = now;
+  steps_done_ = run_.steps_total;
+  wants_last_ = !is_written;
+  Advance(steps_done_, now);
+}
+
+void CheckpointPolicy::WantLast(absl::Duration now) {
+  if (!wants_last_ || pending_.size() >= MostWanted(spec_)) return;
+  // What servers copied for the coordinator before they forget when it is not wanted for a while,
+  // and so they report it anew.
+  if (run_.under_way.has_value() && now - *finished_ < kSettling) return;
+  wants_last_ = false;
+  pending_[run_.steps_total].passed = now;
 }
 
 absl::Status CheckpointPolicy::OnSnapshot(uint32_t server, const v1::SnapshotReport& report) {
@@ -142,6 +170,7 @@ std::optional<CheckpointPolicy::Ready> CheckpointPolicy::TakeReady() {
 }
 
 void CheckpointPolicy::OnEnd(uint64_t step, absl::Duration now) {
+  if (step == run_.steps_total) wants_last_ = false;
   if (pending_.erase(step) > 0) last_ = now;
 }
 

@@ -20,8 +20,8 @@ namespace sangam {
 // Nobody stops for it: the servers are told the steps ahead of time, and each copies when it gets
 // there. A server that hears of a step too late says nothing; such a step is given up and a later
 // one takes its place, further ahead. By steps: exactly the multiples of every_steps, as many of
-// them as can be written down in time. By time: a step in the near future. Never the job's last
-// step, at which it ends.
+// them as can be written down in time. By time: a step in the near future. And always the last step
+// of a job that has done all: its pages stay there, so that no server can hear of it too late.
 //
 // Pure and not thread-safe. `now` is the time on a steady clock.
 class CheckpointPolicy {
@@ -31,6 +31,8 @@ class CheckpointPolicy {
   // How long after its step a report may come.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
   static constexpr absl::Duration kSettling = absl::Milliseconds(500);
+  // How long after Finish the reports of the last step may come.
+  static constexpr absl::Duration kLastPatience = absl::Seconds(15);
 
   struct Run {
     std::set<uint32_t> servers;  // that hold pages, by their index in the plan
@@ -61,13 +63,21 @@ class CheckpointPolicy {
   // The job has completed `steps_done` steps; to be called also when only time has passed.
   void Advance(uint64_t steps_done, absl::Duration now);
 
+  // All steps are done; what is wanted besides is the last step, once there is room for it, unless
+  // it `is_written` already. Advance is to be called as before. Without effect the second time.
+  void Finish(bool is_written, absl::Duration now);
+  // After Finish: nothing more is to come.
+  bool is_over() const { return finished_.has_value() && !wants_last_ && pending_.empty(); }
+  // Whether not all servers have copied the last step in time.
+  bool missed_last() const { return missed_last_; }
+
   // Of a step that is not wanted (any more): nothing.
   // Errors: InvalidArgument  a server that holds no pages, or updates that differ from another's
   absl::Status OnSnapshot(uint32_t server, const v1::SnapshotReport& report);
 
   // What can be written down now; then it is on its way until OnEnd. One at a time.
   std::optional<Ready> TakeReady();
-  // It has been written down, or could not be.
+  // It has been written down, or could not be; also of one that is found written.
   void OnEnd(uint64_t step, absl::Duration now);
 
  private:
@@ -79,12 +89,14 @@ class CheckpointPolicy {
     std::optional<absl::Duration> passed;  // when the job was seen to be past it
   };
 
+  static size_t MostWanted(const v1::CheckpointSpec& spec);
   bool Complete(const Pending& pending) const { return pending.reported == run_.servers; }
   // Whether it shows where the job is.
   bool Settled(absl::Duration now);
   void GiveUpMissed(absl::Duration now);
   void WantMultiples(uint64_t from);
   void WantTimed(uint64_t from, absl::Duration now);
+  void WantLast(absl::Duration now);
   // Steps between now and the first one that can still be asked for.
   uint64_t Margin(absl::Duration now) const;
 
@@ -96,7 +108,10 @@ class CheckpointPolicy {
   std::optional<absl::Duration> progressed_;  // when the first news of a job under way came
   uint64_t next_multiple_ = 0;
   uint64_t missed_factor_ = 1;
-  absl::Duration last_;                  // when the last checkpoint ended
+  absl::Duration last_;                     // when the last checkpoint ended
+  std::optional<absl::Duration> finished_;  // when Finish was called
+  bool wants_last_ = false;                 // it is to be asked for
+  bool missed_last_ = false;
   std::map<uint64_t, Pending> pending_;  // by step
 };
 

@@ -30,6 +30,7 @@
 #include "server/core/job_state.h"
 #include "server/core/planner.h"
 #include "server/core/registration.h"
+#include "server/core/resume_check.h"
 #include "server/core/server_memory.h"
 #include "server/core/shortened.h"
 #include "server/core/weight_holds.h"
@@ -80,6 +81,7 @@ absl::Status ControlPlane::Register(const v1::RegisterRequest& request, Moment n
     Schedule(now);
     return absl::OkStatus();
   }
+  ++roster_;
   board_.Add(KeyOf(request.daemon()));
   changes_.assignments = true;
   Note(false, "daemon registered",
@@ -183,10 +185,12 @@ v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
     const int64_t silent = absl::ToInt64Milliseconds(now.steady - daemon.last_sign);
     status->set_silent_ms(static_cast<uint64_t>(std::max<int64_t>(silent, 0)));
     status->set_alive(daemon.alive);
+    status->set_fault(daemon.fault);
     status->set_threads(daemon.registration.threads());
     status->set_memory_bytes(daemon.registration.memory_bytes());
     status->set_backend(daemon.registration.backend());
     status->set_flops_per_second(daemon.registration.flops_per_second());
+    if (daemon.registration.has_device()) *status->mutable_device() = daemon.registration.device();
     if (const AssignmentBoard::Entry* entry = board_.Get(key); entry != nullptr) {
       for (const auto& [job, assignment] : entry->assignments) status->add_job(job);
     }
@@ -213,6 +217,10 @@ void ControlPlane::Advance(Moment now) {
       found->second.checkpoints->Advance(0, now.steady);
       WantSnapshots(&found->second);
     }
+    if (found->second.ending.has_value()) {
+      EndAwaited(job, now);
+      continue;
+    }
     Apply(job, found->second.run.OnTime(now.steady), now);
   }
   if (!lost.empty()) Schedule(now);
@@ -226,21 +234,24 @@ ControlPlane::Changes ControlPlane::TakeChanges() {
 void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now) {
   Note(true, absl::StrCat("daemon ", how),
        {{"role", RoleName(gone.key.role)}, {"name", gone.key.name}, {"why", gone.why}});
+  ++roster_;
   board_.Remove(gone.key);
   changed_daemons_.insert(gone.key);
   changes_.assignments = true;
-  if (gone.key.role == v1::SERVER) {
-    for (const uint64_t job : holds_.On(gone.key.name)) {
-      ReleaseWeights(job, absl::StrCat(ToString(gone.key), " ", how));
-    }
-  }
   v1::DaemonIdentity identity;
   identity.set_role(gone.key.role);
   identity.set_name(gone.key.name);
   identity.set_incarnation(gone.incarnation);
+  if (gone.key.role == v1::SERVER) {
+    EndWithout(identity, how, now);
+    for (const uint64_t job : holds_.On(gone.key.name)) {
+      ReleaseWeights(job, absl::StrCat(ToString(gone.key), " ", how));
+    }
+  }
   for (const uint64_t job : RunningJobs()) {
     const auto found = runs_.find(job);
-    if (found == runs_.end()) continue;
+    // One that awaits its last checkpoint has no use for workers any more.
+    if (found == runs_.end() || found->second.ending.has_value()) continue;
     if (const auto member = found->second.run.Find(identity); member.has_value()) {
       Apply(job, found->second.run.OnGone(*member, how, gone.why), now);
     }
@@ -279,8 +290,27 @@ void ControlPlane::OnPlanned(const std::shared_ptr<const ToPlan>& planned,
 void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
                          const ResumePoint& resume, Moment now) {
   const v1::Job& job = *jobs_.Get(planned.job);
+  const std::string where = absl::StrCat("on workers ", NamesOf(planned.workers), " and servers ",
+                                         NamesOf(planned.servers));
   if (!report.feasible()) {
-    ChangeState(planned.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
+    if (planned.again) {
+      Postpone(planned.job, absl::StrCat(where, ": ", report.explanation()), now);
+    } else {
+      ChangeState(planned.job, v1::FAILED, Shortened(report.explanation(), kMaxReasonBytes), now);
+    }
+    return;
+  }
+  // All are of one kind.
+  std::string worker_kind = KindOf(job.spec(), planned.workers.front().name);
+  if (const absl::Status kind =
+          CheckResumeKind(job.spec().precision(), resume.own, worker_kind, resume.worker_kind);
+      !kind.ok()) {
+    if (planned.again) {
+      // Which a coordinator that was started again does not know.
+      kept_kinds_[planned.job] = resume.worker_kind;
+    } else {
+      ChangeState(planned.job, v1::FAILED, absl::StrCat("resume_from: ", kind.message()), now);
+    }
     return;
   }
   const v1::StrategyForecast& chosen = report.forecast(static_cast<int>(report.chosen()));
@@ -298,14 +328,16 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
   prepare->set_first_updates(resume.updates);
   jobs_.SetPlan(planned.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
-  ChangeState(planned.job, v1::STARTING,
-              absl::StrCat("on workers ", NamesOf(planned.workers), " and servers ",
-                           NamesOf(planned.servers)),
-              now);
+  if (planned.again) jobs_.GoBack(planned.job, resume.step, resume.updates);
+  ChangeState(
+      planned.job, v1::STARTING,
+      absl::StrCat(where, planned.again ? absl::StrCat(", again from step ", resume.step) : ""),
+      now);
   jobs_.SetServerMemory(planned.job, TotalOf(bytes));
   const JobRun::Options options{options_.membership.lease, options_.starting_deadline};
   const auto added =
       runs_.emplace(planned.job, Run{JobRun(prepare, options, now.steady), bytes, nullptr}).first;
+  added->second.worker_kind = std::move(worker_kind);
   AssignAll(&added->second, prepare);
 }
 
@@ -358,7 +390,9 @@ void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment no
     WantSnapshots(&run->second);
   }
   if (!effects.outcome.has_value()) return;
-  EndRun(job, *effects.outcome, now);
+  if (effects.outcome->state != v1::SUCCEEDED || !AwaitCheckpoints(job, *effects.outcome, now)) {
+    EndRun(job, *effects.outcome, now);
+  }
   Schedule(now);
 }
 
@@ -392,9 +426,22 @@ absl::StatusOr<std::shared_ptr<const v1::Assignment>> ControlPlane::AssignmentOf
   return found->second.assignment;
 }
 
-void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now) {
+JobRun::Outcome ControlPlane::Settle(const JobRun& run, const JobRun::Outcome& outcome) const {
+  if (outcome.state != v1::PREEMPTED) return outcome;
+  const v1::Job& job = *jobs_.Get(run.job());
+  if (outcome.pages_lost && job.checkpoint().empty() && job.spec().resume_from().empty()) {
+    return {v1::FAILED, absl::StrCat(outcome.reason, "; there is no checkpoint to go on from")};
+  }
+  const std::vector<std::string> losses = jobs_.LossesOf(run.job());
+  if (losses.size() < options_.max_restarts) return outcome;
+  return {v1::FAILED, absl::StrCat(outcome.reason, "; the job has started again ", losses.size(),
+                                   " times already, after: ", absl::StrJoin(losses, "; "))};
+}
+
+void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& asked, Moment now) {
   const auto found = runs_.find(job);
   const JobRun& run = found->second.run;
+  const JobRun::Outcome outcome = Settle(run, asked);
   for (const v1::WorkerPlan& worker : run.plan().worker()) {
     board_.Withdraw({v1::WORKER, worker.name()}, job);
   }
@@ -409,8 +456,14 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment n
   changes_.assignments = true;
   if (found->second.served != nullptr) changes_.served = true;
   if (!jobs_.Get(job)->weights_available()) jobs_.SetServerMemory(job, 0);
+  if (outcome.state == v1::PREEMPTED && !found->second.worker_kind.empty()) {
+    kept_kinds_[job] = found->second.worker_kind;
+  }
   runs_.erase(found);
   ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
+  if (outcome.state != v1::PREEMPTED) return;
+  jobs_.ClearPlan(job);
+  ChangeState(job, v1::QUEUED, "starts again when its daemons are there", now);
 }
 
 void ControlPlane::KeepWeights(const JobRun& run) {
@@ -449,7 +502,7 @@ void ControlPlane::ChangeState(uint64_t job, v1::JobState state, absl::string_vi
   // Every caller has looked at the state before.
   SANGAM_CHECK(jobs_.ChangeState(job, state, reason, now.wall).ok());
   changes_.events = true;
-  Note(state == v1::FAILED, "job changed",
+  Note(state == v1::FAILED || state == v1::PREEMPTED, "job changed",
        {{"job", absl::StrCat(job)},
         {"name", jobs_.Get(job)->spec().name()},
         {"state", v1::JobState_Name(state)},

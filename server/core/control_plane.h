@@ -45,6 +45,10 @@ namespace sangam {
 struct ResumePoint {
   uint64_t step = 0;
   uint64_t updates = 0;
+  // Of the workers that trained it; empty: not known.
+  std::string worker_kind = {};
+  // Whether it is the job's own checkpoint.
+  bool own = false;
 };
 
 // The whole coordinator without threads, locks, clocks and network: which daemons are there, which
@@ -55,10 +59,16 @@ struct ResumePoint {
 //
 // Life of a job: QUEUED until the scheduler finds its daemons and the caller has made the forecasts
 // for them (TakeToPlan, OnPlanned); STARTING while they prepare (phase PREPARE); RUNNING when all
-// are ready and agree on the data (phase RUN); then SUCCEEDED, and its servers keep the weights
-// (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or one of them is lost. A
-// daemon that fails, leaves or is lost fails its jobs. Whatever the daemons no longer have on the
-// board they let go of.
+// are ready and agree on the data (phase RUN); when it asks for checkpoints it lets go of its
+// workers and is RUNNING until that of its last step is written; then SUCCEEDED, and its servers
+// keep the weights (phase HOLD) until `keep_finished_jobs` younger jobs have succeeded or one of
+// them is lost. Whatever the daemons no longer have on the board they let go of.
+//
+// A job fails when a daemon says that it does. When a daemon leaves or is lost, or a worker says
+// that its own device is, its jobs go back to the queue instead and start again when there are
+// daemons for them, in a new generation: from their newest checkpoint, else at their beginning. The
+// result is the same, bit for bit. Not more often than `max_restarts`, and not when a server is
+// gone and there is no checkpoint. A worker without its device stays, but gets no jobs.
 //
 // With keep_records it says with every change what is to be written down (saved_records.h), and
 // Restore makes another one go on from there.
@@ -71,6 +81,10 @@ class ControlPlane {
     Membership::Options membership;
     JobTable::Options jobs;
     absl::Duration starting_deadline = absl::Seconds(60);
+    // How long a job that has done all steps waits for each checkpoint that is being written.
+    absl::Duration last_checkpoint_deadline = absl::Minutes(10);
+    // How often a job may lose daemons and start again.
+    size_t max_restarts = 10;
     // Finished jobs whose weights stay on the servers.
     size_t keep_finished_jobs = 4;
     // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
@@ -116,6 +130,7 @@ class ControlPlane {
     v1::JobSpec spec;
     v1::ModelLayout layout;
     ClusterView view;
+    bool again = false;  // it has started before, and may have checkpoints of its own
   };
 
   // A job's state that its servers hold and that is to be written down.
@@ -123,6 +138,7 @@ class ControlPlane {
     uint64_t step = 0;
     uint64_t updates = 0;
     std::shared_ptr<const v1::Assignment> assignment;  // in phase RUN
+    std::string worker_kind;                           // of its workers
   };
 
   explicit ControlPlane(Options options);
@@ -157,7 +173,8 @@ class ControlPlane {
   std::shared_ptr<const ToPlan> TakeToPlan();
   // The forecasts of what was taken: starts the job, or fails it when none is feasible. When its
   // daemons are not the same any more, or it is not the next one: nothing. `resume`: of a job with
-  // resume_from; an error fails it.
+  // resume_from, or that starts `again`; an error fails it. One that starts again and does not fit
+  // waits for other daemons.
   void OnPlanned(const std::shared_ptr<const ToPlan>& planned, const v1::PlanReport& report,
                  Moment now, const absl::StatusOr<ResumePoint>& resume = ResumePoint());
 
@@ -207,6 +224,12 @@ class ControlPlane {
   Changes TakeChanges();
 
  private:
+  // A run that has done all steps and waits for its last checkpoints.
+  struct Ending {
+    JobRun::Outcome outcome;
+    absl::Duration until;
+  };
+
   // A job that has its daemons, in phase PREPARE or RUN.
   struct Run {
     JobRun run;
@@ -217,14 +240,18 @@ class ControlPlane {
     std::shared_ptr<const v1::Assignment> assignment = nullptr;
     // In phase RUN, when the job asks for checkpoints.
     std::unique_ptr<CheckpointPolicy> checkpoints = nullptr;
+    // What its workers have in common (WorkerKind).
+    std::string worker_kind = {};
+    // Once it has no workers any more.
+    std::optional<Ending> ending = std::nullopt;
   };
 
   // Parts of Restore.
   void RestoreDaemon(const v1::SavedDaemon& saved, Moment now);
   void RestoreHold(const RunJournal::Held& held);
   void RestoreRun(const RunJournal::Held& held, Moment now);
-  // Why nobody can go on with the plan, empty when all its daemons are there.
-  std::string MissingMember(const v1::Plan& plan) const;
+  // A daemon that the plan needs and that is not there; without_workers: a server of it.
+  std::optional<PlanMember> MissingMember(const v1::Plan& plan, bool without_workers) const;
   void TakeRecords(RecordChanges* records);
 
   void LoseDaemon(const Membership::Gone& gone, absl::string_view how, Moment now);
@@ -237,6 +264,9 @@ class ControlPlane {
                                    const std::vector<std::string>& names) const;
   void Start(const ToPlan& planned, const v1::PlanReport& report, const ResumePoint& resume,
              Moment now);
+  // What the job's workers, of which this is one, have in common (WorkerKind); empty when the
+  // worker is not known (any more).
+  std::string KindOf(const v1::JobSpec& spec, const std::string& worker) const;
   const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
   // Makes room for training state by letting go of old weights.
   void MakeRoom(uint64_t job, const ServerBytes& wanted);
@@ -255,6 +285,12 @@ class ControlPlane {
   void Apply(uint64_t job, const JobRun::Effects& effects, Moment now);
   void BeginTraining(uint64_t job, const JobLength& length, Moment now);
   void EndRun(uint64_t job, const JobRun::Outcome& outcome, Moment now);
+  // What becomes of a job whose run has this outcome: whether it may start again.
+  JobRun::Outcome Settle(const JobRun& run, const JobRun::Outcome& outcome) const;
+  // The job has started before, and waits until other daemons are there.
+  void Postpone(uint64_t job, absl::string_view why, Moment now);
+  // The worker says that it can do no more work.
+  void SetFault(const v1::DaemonIdentity& worker, const v1::FailedReport& report, Moment now);
   // What servers are asked to copy follows the policy from now on.
   // `under_way`: as CheckpointPolicy::Run has it.
   void BeginCheckpoints(Run* run, uint64_t steps_total, std::optional<uint64_t> under_way,
@@ -262,6 +298,15 @@ class ControlPlane {
   // Tells the servers what the policy wants, when it is news.
   void WantSnapshots(Run* run);
   void OnSnapshot(Run* run, const PlanMember& member, const v1::SnapshotReport& report, Moment now);
+  // The run has succeeded. Whether it goes on until its last checkpoints are written.
+  bool AwaitCheckpoints(uint64_t job, const JobRun::Outcome& outcome, Moment now);
+  // Ends a run that awaits nothing any more, or for too long.
+  void EndAwaited(uint64_t job, Moment now);
+  // Ends the runs that await what a server held which is gone.
+  void EndWithout(const v1::DaemonIdentity& server, absl::string_view how, Moment now);
+  // A report that the run took, for whoever takes it up after a restart.
+  void KeepReport(const Run& run, const PlanMember& member, const v1::JobReport& report,
+                  const JobRun::Effects& effects);
   // Keeps what a worker of the run measured.
   void Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report);
   // The servers of the run keep the weights.
@@ -286,8 +331,15 @@ class ControlPlane {
   BlockTimes block_times_;
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
+  // Changes with the daemons that can be had.
+  uint64_t roster_ = 0;
+  std::map<uint64_t, uint64_t> postponed_;  // queued jobs that do not fit those of this roster
+  // Of jobs that start again: what their workers were (WorkerKind), so that the result is of one
+  // kind. A coordinator that has been restarted does not know; then it is CheckResumeKind that
+  // keeps the kind of the checkpoint.
+  std::map<uint64_t, std::string> kept_kinds_;
   RunJournal journal_;
-  std::set<uint64_t> writing_;           // jobs with a checkpoint that was taken
+  std::set<uint64_t> writing_;           // jobs with a checkpoint that was taken; they do not start
   std::set<DaemonKey> changed_daemons_;  // since the last TakeChanges
   uint64_t starts_ = 0;
   // What the coordinator's own record says.

@@ -12,12 +12,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 #include "server/core/checkpoint_policy.h"
 #include "server/core/control_plane.h"
+#include "server/core/daemon_key.h"
 #include "server/core/job_run.h"
 #include "server/core/shortened.h"
 
@@ -76,7 +78,7 @@ std::optional<ControlPlane::CheckpointToWrite> ControlPlane::TakeCheckpoint() {
     const std::optional<CheckpointPolicy::Ready> ready = run.checkpoints->TakeReady();
     if (!ready.has_value()) continue;
     writing_.insert(job);
-    return CheckpointToWrite{ready->step, ready->updates, run.assignment};
+    return CheckpointToWrite{ready->step, ready->updates, run.assignment, run.worker_kind};
   }
   return std::nullopt;
 }
@@ -92,6 +94,9 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
     found->checkpoints->OnEnd(checkpoint.step, now.steady);
     found->checkpoints->Advance(0, now.steady);
     WantSnapshots(found);
+  }
+  if (found != nullptr && found->ending.has_value()) {
+    found->ending->until = now.steady + options_.last_checkpoint_deadline;
   }
   // Of this job or another one, which has been waiting: they are written one at a time.
   changes_.checkpoints = true;
@@ -113,6 +118,63 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
          {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});
   }
   changes_.events = true;
+  if (found != nullptr) EndAwaited(plan.job(), now);
+  // The job may wait for this to start again.
+  if (found == nullptr) Schedule(now);
+}
+
+bool ControlPlane::AwaitCheckpoints(uint64_t job, const JobRun::Outcome& outcome, Moment now) {
+  Run& run = runs_.at(job);
+  if (run.checkpoints == nullptr) return false;
+  if (run.ending.has_value()) return true;  // steps that were skipped, told late
+  const auto& written = jobs_.Get(job)->checkpoint();
+  const uint64_t last = run.run.steps_total();
+  const bool is_written = std::any_of(written.begin(), written.end(), [last](const auto& summary) {
+    return summary.step() == last;
+  });
+  run.checkpoints->Finish(is_written, now.steady);
+  if (run.checkpoints->is_over()) return false;
+  run.ending = Ending{outcome, now.steady + options_.last_checkpoint_deadline};
+  WantSnapshots(&run);
+  for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
+    board_.Withdraw({v1::WORKER, worker.name()}, job);
+  }
+  changes_.assignments = true;
+  if (std::exchange(run.served, nullptr) != nullptr) changes_.served = true;
+  Note(false, "job awaits its last checkpoint", {{"job", absl::StrCat(job)}});
+  return true;
+}
+
+void ControlPlane::EndAwaited(uint64_t job, Moment now) {
+  const Run& run = runs_.at(job);
+  if (!run.ending.has_value()) return;
+  const bool over = run.checkpoints->is_over();
+  if (!over && now.steady < run.ending->until) return;
+  if (!over || run.checkpoints->missed_last()) {
+    const std::string why =
+        over ? absl::StrCat("not all servers have copied it within ",
+                            absl::FormatDuration(CheckpointPolicy::kLastPatience))
+             : absl::StrCat("it was not written within ",
+                            absl::FormatDuration(options_.last_checkpoint_deadline));
+    jobs_.AddMessage(
+        job, absl::StrCat("no checkpoint of the last step, ", run.run.steps_total(), ": ", why),
+        now.wall);
+    Note(true, "no checkpoint of the last step", {{"job", absl::StrCat(job)}, {"why", why}});
+  }
+  EndRun(job, JobRun::Outcome(run.ending->outcome), now);
+  Schedule(now);
+}
+
+void ControlPlane::EndWithout(const v1::DaemonIdentity& server, absl::string_view how, Moment now) {
+  for (const uint64_t job : RunningJobs()) {
+    const Run& run = runs_.at(job);
+    if (!run.ending.has_value() || !run.run.Find(server).has_value()) continue;
+    jobs_.AddMessage(job,
+                     absl::StrCat("no checkpoint of the last step, ", run.run.steps_total(), ": ",
+                                  ToString(KeyOf(server)), " ", how),
+                     now.wall);
+    EndRun(job, JobRun::Outcome(run.ending->outcome), now);
+  }
 }
 
 absl::Status ControlPlane::CheckNotNeeded(uint64_t job) const {
@@ -142,6 +204,11 @@ void ControlPlane::OnCheckpointsFound(uint64_t job, const std::vector<v1::Checkp
   if (!missing.empty()) jobs_.SetCheckpoints(job, all, 0, now.wall);
   for (const uint64_t step : news) jobs_.SetCheckpoints(job, all, step, now.wall);
   changes_.events = true;
+  const auto run = runs_.find(job);
+  if (run == runs_.end() || !run->second.ending.has_value()) return;
+  for (const uint64_t step : news) run->second.checkpoints->OnEnd(step, now.steady);
+  WantSnapshots(&run->second);
+  EndAwaited(job, now);
 }
 
 }  // namespace sangam

@@ -1,6 +1,7 @@
 // What the daemons of a control plane report.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -19,6 +20,8 @@
 #include "server/core/control_plane.h"
 #include "server/core/daemon_key.h"
 #include "server/core/job_run.h"
+#include "server/core/registration.h"
+#include "server/core/shortened.h"
 #include "server/core/timestamp.h"
 #include "server/core/weight_holds.h"
 
@@ -26,6 +29,7 @@ namespace sangam {
 namespace {
 
 constexpr int kMaxReports = 1024;
+constexpr size_t kMaxFaultBytes = 1024;
 
 }  // namespace
 
@@ -39,12 +43,16 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
   for (const v1::JobReport& report : request.report()) {
     only_lines = only_lines && report.has_log();
     if (report.has_log()) KeepLines(request.daemon(), request.job(), report.log());
+    // Whatever has become of the job meanwhile.
+    if (report.has_failed()) SetFault(request.daemon(), report.failed(), now);
   }
   // They may be about a generation that is over, or a job that is forgotten.
   if (only_lines) return absl::OkStatus();
   std::optional<PlanMember> member;
   if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
     member = found->run.Find(request.daemon());
+    // It has let go of its workers.
+    if (found->ending.has_value() && request.daemon().role() == v1::WORKER) member.reset();
   }
   if (!member.has_value()) {
     if (TakeLateSkips(request, now)) return absl::OkStatus();
@@ -61,16 +69,36 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
       OnSnapshot(found, *member, report.snapshot(), now);
       continue;
     }
+    // What else happens cannot change what has been computed.
+    if (found->ending.has_value() && !report.has_skipped_step()) continue;
     const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
     RETURN_IF_ERROR(effects.later);
-    if (!effects.outcome.has_value()) {
-      Measure(found->run, member->index, report);
-      journal_.Add(found->run, *member, report);
-    }
+    if (!effects.outcome.has_value()) Measure(found->run, member->index, report);
+    KeepReport(*found, *member, report, effects);
     if (effects.skipped_steps > 0) journal_.SetSkipped(request.job(), found->run.skipped());
     Apply(request.job(), effects, now);
   }
   return absl::OkStatus();
+}
+
+void ControlPlane::SetFault(const v1::DaemonIdentity& worker, const v1::FailedReport& report,
+                            Moment now) {
+  if (!report.daemon_at_fault() || worker.role() != v1::WORKER) return;
+  std::string why =
+      Shortened(report.message().empty() ? "its device is lost" : report.message(), kMaxFaultBytes);
+  if (!members_.SetFault(worker, why)) return;
+  ++roster_;
+  changed_daemons_.insert(KeyOf(worker));
+  Note(true, "worker without its device", {{"name", worker.name()}, {"why", std::move(why)}});
+  Schedule(now);
+}
+
+void ControlPlane::KeepReport(const Run& run, const PlanMember& member, const v1::JobReport& report,
+                              const JobRun::Effects& effects) {
+  // With the last one of a run that awaits its checkpoints, the next coordinator knows that too.
+  const bool awaits = effects.outcome.has_value() && effects.outcome->state == v1::SUCCEEDED &&
+                      run.checkpoints != nullptr;
+  if (!effects.outcome.has_value() || awaits) journal_.Add(run.run, member, report);
 }
 
 bool ControlPlane::TakeLateSkips(const v1::ReportRequest& request, Moment now) {
@@ -136,7 +164,7 @@ void ControlPlane::Measure(const JobRun& run, uint32_t worker, const v1::JobRepo
   } else if (report.has_block_times()) {
     const std::string& name = run.plan().worker(static_cast<int>(worker)).name();
     block_times_.Add(report.block_times(), run.spec().model(), run.plan().layout(),
-                     RegistrationOf(v1::WORKER, name).backend());
+                     UnitOf(RegistrationOf(v1::WORKER, name)));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/plan/batch_cut.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
@@ -35,18 +36,26 @@ namespace {
 // after them.
 constexpr int kRevisionBits = 40;
 
-constexpr char kOwnPagesLost[] =
-    "the coordinator, which also held pages, was started again; resume from a checkpoint";
+constexpr char kOwnPagesLost[] = "the coordinator, which also held pages, was started again";
 
 RecordKey KeyOfDaemon(const DaemonKey& key) { return {RecordKind::kDaemon, 0, 0, ToString(key)}; }
 
-// How far the job had come, from what is known of it.
+// Samples of the steps below `step`.
+uint64_t SamplesBefore(const v1::Assignment& run, uint64_t step) {
+  if (run.train_samples() == 0) return 0;
+  const BatchCut cut{run.spec().batch().size(), run.plan().micro_batches(), run.plan().shares(),
+                     run.train_samples()};
+  return cut.EpochOf(step) * run.train_samples() + cut.BatchSamples(step).begin;
+}
+
+// How far the job had come since it started last, from what is known of it.
 PastProgress PastOf(const JobTable& jobs, const RunJournal::Held& held, absl::Time now) {
   const uint64_t first_step = held.assignment->first_step();
   const v1::Job& job = *jobs.Get(held.assignment->plan().job());
   PastProgress past;
   past.steps_done = std::max(job.progress().steps_done(), first_step);
-  past.samples = job.progress().samples();
+  past.samples = SamplesBefore(*held.assignment, past.steps_done) -
+                 SamplesBefore(*held.assignment, first_step);
   if (job.evaluation_size() > 0) past.last_evaluation = job.evaluation().rbegin()->step();
   for (const v1::StateChange& change : job.history()) {
     if (change.state() != v1::RUNNING) continue;
@@ -55,6 +64,24 @@ PastProgress PastOf(const JobTable& jobs, const RunJournal::Held& held, absl::Ti
   past.skipped = held.skipped;
   past.steps = jobs.StepsOf(job.id());
   return past;
+}
+
+bool HasMember(const v1::Plan& plan, const PlanMember& member) {
+  const int members = member.role == v1::WORKER ? plan.worker_size() : plan.server_size();
+  return member.index < static_cast<uint32_t>(members);
+}
+
+// What a run comes to that had done all when its coordinator ended; nothing when it had not.
+std::optional<JobRun::Outcome> SuccessOf(JobRun run, const std::vector<v1::SavedReport>& reports,
+                                         absl::Duration now) {
+  for (const v1::SavedReport& saved : reports) {
+    const PlanMember member{saved.role(), saved.index()};
+    if (!HasMember(run.plan(), member)) continue;
+    const JobRun::Effects effects = run.OnReport(member, saved.report(), now);
+    if (!effects.outcome.has_value()) continue;
+    return effects.outcome->state == v1::SUCCEEDED ? effects.outcome : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -113,23 +140,27 @@ absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
 }
 
 void ControlPlane::RestoreDaemon(const v1::SavedDaemon& saved, Moment now) {
-  members_.Restore(saved.registration(), saved.alive(), saved.left(), now.steady);
+  members_.Restore(saved.registration(), saved.alive(), saved.left(), now.steady, saved.fault());
   if (saved.alive()) board_.Add(KeyOf(saved.registration().daemon()));
 }
 
-std::string ControlPlane::MissingMember(const v1::Plan& plan) const {
-  const auto missing = [this](v1::DaemonRole role, const auto& members) -> std::string {
-    for (const auto& member : members) {
+std::optional<PlanMember> ControlPlane::MissingMember(const v1::Plan& plan,
+                                                      bool without_workers) const {
+  const auto missing = [this](v1::DaemonRole role, const auto& members) {
+    std::optional<PlanMember> found;
+    for (int i = 0; i < members.size() && !found.has_value(); ++i) {
       v1::DaemonIdentity identity;
       identity.set_role(role);
-      identity.set_name(member.name());
-      identity.set_incarnation(member.incarnation());
-      if (!members_.Check(identity).ok()) return ToString(KeyOf(identity));
+      identity.set_name(members[i].name());
+      identity.set_incarnation(members[i].incarnation());
+      if (!members_.Check(identity).ok()) found = PlanMember{role, static_cast<uint32_t>(i)};
     }
-    return "";
+    return found;
   };
-  std::string worker = missing(v1::WORKER, plan.worker());
-  return worker.empty() ? missing(v1::SERVER, plan.server()) : worker;
+  // A server first: without its pages there may be no way on.
+  std::optional<PlanMember> found = missing(v1::SERVER, plan.server());
+  if (!found.has_value() && !without_workers) found = missing(v1::WORKER, plan.worker());
+  return found;
 }
 
 void ControlPlane::RestoreHold(const RunJournal::Held& held) {
@@ -158,14 +189,22 @@ void ControlPlane::RestoreHold(const RunJournal::Held& held) {
 void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
   const uint64_t job = held.assignment->plan().job();
   const bool running = held.assignment->phase() == v1::Assignment::RUN;
-  const JobRun::Options options{options_.membership.lease,
+  // A failure that may come from a daemon that is gone is held back until that one counts as lost.
+  const JobRun::Options options{options_.membership.lease + options_.membership.reattach,
                                 options_.starting_deadline + options_.membership.reattach};
   const ServerBytes bytes = TrainingBytes(held.assignment->plan(), held.assignment->spec());
   JobRun run = running ? JobRun(held.assignment, options, PastOf(jobs_, held, now.wall), now.steady)
                        : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
-  if (const std::string missing = MissingMember(held.assignment->plan()); !missing.empty()) {
-    EndRun(job, {v1::FAILED, absl::StrCat(missing, " lost")}, now);
+  restored.worker_kind = KindOf(held.assignment->spec(), held.assignment->plan().worker(0).name());
+  std::optional<JobRun::Outcome> success;
+  if (running) success = SuccessOf(restored.run, held.reports, now.steady);
+  if (const auto missing = MissingMember(held.assignment->plan(), success.has_value());
+      missing.has_value()) {
+    JobRun::Outcome gone = *restored.run.OnGone(*missing, "lost", "").outcome;
+    const std::string why = gone.reason;
+    EndRun(job, success.has_value() ? *std::move(success) : std::move(gone), now);
+    if (success.has_value()) ReleaseWeights(job, why);
     return;
   }
   if (running) traces_.Begin(held.assignment->spec().name(), held.assignment->plan());
@@ -179,11 +218,9 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
     Run* found = FindRun(job, held.assignment->plan().generation());
     if (found == nullptr) return;
     const PlanMember member{saved.role(), saved.index()};
-    const int members = member.role == v1::WORKER ? held.assignment->plan().worker_size()
-                                                  : held.assignment->plan().server_size();
-    if (member.index >= static_cast<uint32_t>(members)) continue;
+    if (!HasMember(held.assignment->plan(), member)) continue;
     const JobRun::Effects effects = found->run.OnReport(member, saved.report(), now.steady);
-    if (!effects.outcome.has_value()) journal_.Add(found->run, member, saved.report());
+    KeepReport(*found, member, saved.report(), effects);
     Apply(job, effects, now);
   }
 }
@@ -205,6 +242,7 @@ void ControlPlane::TakeRecords(RecordChanges* records) {
     *saved.mutable_registration() = found->second.registration;
     saved.set_alive(found->second.alive);
     saved.set_left(found->second.left);
+    saved.set_fault(found->second.fault);
     record = saved.SerializeAsString();
   }
   changed_daemons_.clear();

@@ -1,15 +1,20 @@
 // Which of a control plane's jobs starts next, and what it is planned for.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/core/assignment_board.h"
@@ -19,9 +24,16 @@
 #include "server/core/planner.h"
 #include "server/core/scheduler.h"
 #include "server/core/server_memory.h"
+#include "server/core/shortened.h"
 
 namespace sangam {
 namespace {
+
+constexpr size_t kMaxReasonBytes = 4096;
+
+v1::Precision PrecisionOf(const v1::JobSpec& spec) {
+  return spec.precision() == v1::PRECISION_UNSPECIFIED ? v1::FP32 : spec.precision();
+}
 
 QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) {
   return {id,
@@ -30,12 +42,26 @@ QueuedJob DemandOf(uint64_t id, const v1::JobSpec& spec, uint64_t server_bytes) 
           spec.resources().servers(),
           spec.priority(),
           server_bytes,
-          spec.precision() == v1::BF16};
+          spec.resources().backend(),
+          PrecisionOf(spec)};
 }
 
-bool MultipliesBf16(const v1::RegisterRequest& worker) {
-  const auto& native = worker.native_precision();
-  return std::find(native.begin(), native.end(), v1::BF16) != native.end();
+std::vector<v1::Precision> NativePrecisions(const v1::RegisterRequest& worker) {
+  std::vector<v1::Precision> native;
+  for (const int precision : worker.native_precision()) {
+    native.push_back(static_cast<v1::Precision>(precision));
+  }
+  return native;
+}
+
+CandidateDaemon CandidateOf(const DaemonKey& key, const v1::RegisterRequest& registration,
+                            size_t jobs_held) {
+  return {key.name,
+          jobs_held,
+          key.role == v1::SERVER ? registration.memory_bytes() : 0,
+          registration.backend(),
+          registration.device().name(),
+          NativePrecisions(registration)};
 }
 
 // The same processes in the same order.
@@ -48,12 +74,17 @@ bool AreSame(const std::vector<ChosenDaemon>& a, const std::vector<ChosenDaemon>
 
 }  // namespace
 
+std::string ControlPlane::KindOf(const v1::JobSpec& spec, const std::string& worker) const {
+  const auto found = members_.daemons().find({v1::WORKER, worker});
+  if (found == members_.daemons().end()) return "";
+  return WorkerKind(CandidateOf(found->first, found->second.registration, 0), PrecisionOf(spec));
+}
+
 ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
-  // By name, as the scheduler chooses among workers that hold nothing.
+  const QueuedJob demand = DemandOf(0, submission.spec, 0);
   std::vector<const v1::RegisterRequest*> workers;
-  for (const auto& [key, daemon] : members_.daemons()) {
-    if (workers.size() == submission.spec.resources().workers()) break;
-    if (key.role == v1::WORKER && daemon.alive) workers.push_back(&daemon.registration);
+  for (const std::string& name : LikelyWorkers(demand, Candidates(v1::WORKER))) {
+    workers.push_back(&RegistrationOf(v1::WORKER, name));
   }
   return ViewOf(workers, options_.link_bytes_per_second, block_times_, submission.spec,
                 submission.layout);
@@ -76,11 +107,10 @@ absl::Status ControlPlane::CheckAdmission(const JobTable::Submission& submission
 std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const {
   std::vector<CandidateDaemon> candidates;
   for (const auto& [key, daemon] : members_.daemons()) {
-    if (key.role != role || !daemon.alive) continue;
+    if (key.role != role || !daemon.alive || !daemon.fault.empty()) continue;
     const AssignmentBoard::Entry* entry = board_.Get(key);
-    candidates.push_back({key.name, entry == nullptr ? 0 : entry->assignments.size(),
-                          role == v1::SERVER ? daemon.registration.memory_bytes() : 0,
-                          MultipliesBf16(daemon.registration)});
+    candidates.push_back(
+        CandidateOf(key, daemon.registration, entry == nullptr ? 0 : entry->assignments.size()));
   }
   return candidates;
 }
@@ -93,13 +123,26 @@ ClusterSnapshot ControlPlane::Snapshot() {
     const auto known = queued_bytes_.find(id);
     queued_bytes[id] =
         known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
+    const auto postponed = postponed_.find(id);
+    if (postponed != postponed_.end() && postponed->second == roster_) continue;
+    // It may be the newest one that the job goes on from, and an older one may go for it.
+    if (writing_.count(id) != 0) continue;
     snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
+    if (const auto kept = kept_kinds_.find(id); kept != kept_kinds_.end()) {
+      snapshot.queued.back().kind = kept->second;
+    }
   }
   queued_bytes_ = std::move(queued_bytes);
+  for (auto it = postponed_.begin(); it != postponed_.end();) {
+    it = queued_bytes_.count(it->first) != 0 ? std::next(it) : postponed_.erase(it);
+  }
+  for (auto it = kept_kinds_.begin(); it != kept_kinds_.end();) {
+    it = queued_bytes_.count(it->first) != 0 ? std::next(it) : kept_kinds_.erase(it);
+  }
   for (const auto& [id, run] : runs_) {
     RunningJob running{id, run.run.spec().name(), run.run.spec().priority(), {}, run.server_bytes};
     for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
-      running.workers.push_back(worker.name());
+      if (!run.ending.has_value()) running.workers.push_back(worker.name());
     }
     snapshot.running.push_back(std::move(running));
   }
@@ -113,7 +156,12 @@ void ControlPlane::Schedule(Moment now) {
   if (members_.num_awaited() > 0) return;
   Decision decision = Decide(Snapshot());
   while (decision.impossible.has_value()) {
-    ChangeState(decision.impossible->job, v1::FAILED, decision.impossible->reason, now);
+    const WaitingJob& impossible = *decision.impossible;
+    if (jobs_.Get(impossible.job)->generation() > 0) {
+      Postpone(impossible.job, impossible.reason, now);
+    } else {
+      ChangeState(impossible.job, v1::FAILED, impossible.reason, now);
+    }
     decision = Decide(Snapshot());
   }
   for (const WaitingJob& waiting : decision.waiting) {
@@ -132,6 +180,13 @@ void ControlPlane::Schedule(Moment now) {
   }
   to_plan_ = ToPlanOf(start);
   to_plan_taken_ = false;
+}
+
+void ControlPlane::Postpone(uint64_t job, absl::string_view why, Moment now) {
+  postponed_[job] = roster_;
+  jobs_.SetWaitReason(
+      job, Shortened(absl::StrCat("waiting for other daemons; ", why), kMaxReasonBytes), now.wall);
+  changes_.events = true;
 }
 
 std::vector<ChosenDaemon> ControlPlane::Choose(v1::DaemonRole role,
@@ -153,7 +208,8 @@ std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::ToPlanOf(const StartJo
   return std::make_shared<const ToPlan>(ToPlan{
       start.job, Choose(v1::WORKER, start.workers), Choose(v1::SERVER, start.servers), job.spec(),
       job.layout(),
-      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout())});
+      ViewOf(workers, options_.link_bytes_per_second, block_times_, job.spec(), job.layout()),
+      job.generation() > 0});
 }
 
 std::shared_ptr<const ControlPlane::ToPlan> ControlPlane::TakeToPlan() {

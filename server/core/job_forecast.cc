@@ -12,6 +12,7 @@
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "server/core/block_times.h"
+#include "server/core/registration.h"
 
 namespace sangam {
 namespace {
@@ -25,18 +26,18 @@ ClusterView ViewOf(const std::vector<const v1::RegisterRequest*>& workers,
                    double link_bytes_per_second, const BlockTimes& times, const v1::JobSpec& spec,
                    const v1::ModelLayout& layout) {
   ClusterView view;
-  bool same_backend = !workers.empty();
+  bool same_unit = !workers.empty();
   for (const v1::RegisterRequest* worker : workers) {
     v1::WorkerFacts* facts = view.facts.add_worker();
     facts->set_name(worker->daemon().name());
     facts->set_memory_bytes(worker->memory_bytes());
     facts->set_flops_per_second(worker->flops_per_second());
     facts->set_threads(worker->threads());
-    same_backend = same_backend && worker->backend() == workers.front()->backend();
+    same_unit = same_unit && UnitOf(*worker) == UnitOf(*workers.front());
   }
   view.facts.set_servers(spec.resources().servers());
   view.facts.set_link_bytes_per_second(link_bytes_per_second);
-  if (same_backend) view.measured = times.Find(spec.model(), layout, workers.front()->backend());
+  if (same_unit) view.measured = times.Find(spec.model(), layout, UnitOf(*workers.front()));
   return view;
 }
 

@@ -133,7 +133,9 @@ JobRun::Effects JobRun::OnServedData(const absl::StatusOr<v1::ReadyReport>& data
 JobRun::Effects JobRun::OnGone(PlanMember member, absl::string_view how,
                                absl::string_view why) const {
   Effects effects;
-  effects.outcome = Failed(absl::StrCat(NameOf(member), " ", how, why.empty() ? "" : ": ", why));
+  effects.outcome =
+      Outcome{v1::PREEMPTED, absl::StrCat(NameOf(member), " ", how, why.empty() ? "" : ": ", why),
+              member.role == v1::SERVER && running()};
   return effects;
 }
 
@@ -169,6 +171,12 @@ void JobRun::BeginWhenReady(absl::Duration now, Effects* effects) {
 void JobRun::OnFailed(PlanMember member, const v1::FailedReport& report, absl::Duration now,
                       Effects* effects) {
   const auto code = static_cast<absl::StatusCode>(report.code());
+  if (report.daemon_at_fault() && member.role == v1::WORKER) {
+    effects->outcome = Outcome{
+        v1::PREEMPTED, absl::StrCat(NameOf(member), " has lost its device: ",
+                                    absl::StatusCodeToString(code), ": ", report.message())};
+    return;
+  }
   std::string reason = absl::StrCat(NameOf(member), " failed: ", absl::StatusCodeToString(code),
                                     ": ", report.message());
   if (!MayComeFromPeer(report.code(), running())) {

@@ -30,6 +30,8 @@ std::string SkippedText(const v1::SkippedStepReport& report);
 // lease runs out. A report of a failure that the loss of a peer could have caused is therefore held
 // back for one lease; when a daemon of the job is lost meanwhile, that is the reason of the
 // failure, and else the report itself. Links between the workers of a pipeline are no different.
+// A daemon that is gone, or that says that its own device is lost to it, is no fault of the job:
+// the outcome is PREEMPTED, the job can start again on others.
 //
 // Pure and not thread-safe. `now` is the time on a steady clock.
 class JobRun {
@@ -41,8 +43,9 @@ class JobRun {
   };
 
   struct Outcome {
-    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;  // SUCCEEDED or FAILED
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;  // SUCCEEDED, FAILED or PREEMPTED
     std::string reason;
+    bool pages_lost = false;  // PREEMPTED: with a server
   };
 
   // What the caller must do, in this order.

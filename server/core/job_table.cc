@@ -72,9 +72,11 @@ std::map<uint64_t, uint64_t> JobTable::ResumersOf(uint64_t id) const {
   std::map<uint64_t, uint64_t> resumers;
   const std::string prefix = absl::StrCat(id, "/");
   for (const auto& [other, record] : jobs_) {
-    // A job that trains has read it.
+    // A job that trains has read it, and comes back to it when it starts again before it has a
+    // checkpoint of its own.
     const v1::JobState state = record.job.state();
-    if (state != v1::QUEUED && state != v1::STARTING) continue;
+    const bool trains = state == v1::RUNNING && record.job.checkpoint().empty();
+    if (state != v1::QUEUED && state != v1::STARTING && !trains) continue;
     absl::string_view from = record.job.spec().resume_from();
     uint64_t step = 0;
     if (absl::ConsumePrefix(&from, prefix) && absl::SimpleAtoi(from, &step)) {
@@ -151,6 +153,33 @@ void JobTable::SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyFore
     *summary->mutable_worker() = stage.worker();
   }
   job.set_plan_reason(std::string(reason));
+}
+
+void JobTable::ClearPlan(uint64_t id) {
+  v1::Job& job = At(id).job;
+  job.clear_worker();
+  job.clear_server();
+  job.clear_server_address();
+}
+
+void JobTable::GoBack(uint64_t id, uint64_t step, uint64_t updates) {
+  v1::Job& job = At(id).job;
+  progressed_.insert(id);
+  job.mutable_progress()->set_steps_done(step);
+  job.set_skipped_steps(step - std::min(step, updates));
+  // The one at `step` is done again too.
+  auto* evaluations = job.mutable_evaluation();
+  while (!evaluations->empty() && evaluations->rbegin()->step() >= step) evaluations->RemoveLast();
+}
+
+std::vector<std::string> JobTable::LossesOf(uint64_t id) const {
+  std::vector<std::string> reasons;
+  const v1::Job* job = Get(id);
+  SANGAM_CHECK(job != nullptr);
+  for (const v1::StateChange& change : job->history()) {
+    if (change.state() == v1::PREEMPTED) reasons.push_back(change.reason());
+  }
+  return reasons;
 }
 
 void JobTable::SetUtilization(uint64_t id, const v1::Utilization& utilization) {
@@ -305,6 +334,7 @@ std::vector<v1::StepMetrics> JobTable::StepsOf(uint64_t id) const {
   const auto found = jobs_.find(id);
   SANGAM_CHECK(found != jobs_.end());
   for (v1::JobEvent& event : found->second.events.After(0, options_.max_events)) {
+    if (event.has_state() && event.state().state() == v1::STARTING) steps.clear();
     if (event.has_step()) steps.push_back(std::move(*event.mutable_step()));
   }
   return steps;

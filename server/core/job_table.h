@@ -100,6 +100,13 @@ class JobTable {
   // REQUIRES (also below): the job exists.
   void SetPlan(uint64_t id, const v1::Plan& plan, const v1::StrategyForecast& chosen,
                absl::string_view reason);
+  // The job runs on nobody any more, and will be planned anew.
+  void ClearPlan(uint64_t id);
+  // What was done from `step` on, which `updates` updates led to, is forgotten and done again; its
+  // events stay.
+  void GoBack(uint64_t id, uint64_t step, uint64_t updates);
+  // How often the job has lost its daemons, and why.
+  std::vector<std::string> LossesOf(uint64_t id) const;
   // Of the newest step that was traced.
   void SetUtilization(uint64_t id, const v1::Utilization& utilization);
   void SetLength(uint64_t id, uint64_t steps_total, uint64_t steps_per_epoch);
@@ -136,7 +143,7 @@ class JobTable {
   // Errors: NotFound  no such job
   absl::StatusOr<Events> EventsAfter(uint64_t id, uint64_t after, size_t max) const;
 
-  // The steps among the job's events, in order. REQUIRES: the job exists.
+  // The steps among the job's events since it started last, in order. REQUIRES: the job exists.
   std::vector<v1::StepMetrics> StepsOf(uint64_t id) const;
 
   // Oldest first.

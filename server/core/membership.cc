@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,10 +46,12 @@ absl::StatusOr<Membership::Registration> Membership::Register(
   const uint64_t incarnation = registration.daemon().incarnation();
   const auto found = daemons_.find(key);
   bool renewed = false;
+  std::string fault;
   if (found != daemons_.end()) {
     const Daemon& known = found->second;
     const uint64_t known_incarnation = known.registration.daemon().incarnation();
     renewed = known.alive && known_incarnation == incarnation;
+    if (known_incarnation == incarnation) fault = known.fault;
     if (incarnation < known_incarnation && !known.left) {
       return Replaced(key, known_incarnation, incarnation);
     }
@@ -66,16 +69,22 @@ absl::StatusOr<Membership::Registration> Membership::Register(
   }
   if (!renewed) ++num_alive_;
   if (found != daemons_.end()) EndWait(&found->second);
-  daemons_[key] = Daemon{registration, now, true, false};
+  daemons_[key] = Daemon{registration, now, true, false, false, std::move(fault)};
   next_expiry_ = std::min(next_expiry_, now + options_.lease);
   ForgetLost(now);
   return renewed ? Registration::kRenewed : Registration::kNew;
 }
 
 void Membership::Restore(const v1::RegisterRequest& registration, bool alive, bool left,
-                         absl::Duration now) {
+                         absl::Duration now, std::string fault) {
   Daemon& daemon = daemons_[KeyOf(registration.daemon())];
-  daemon = Daemon{registration, now, alive, left, alive, now + options_.lease + options_.reattach};
+  daemon = Daemon{registration,
+                  now,
+                  alive,
+                  left,
+                  alive,
+                  std::move(fault),
+                  now + options_.lease + options_.reattach};
   if (!alive) return;
   ++num_alive_;
   ++num_awaited_;
@@ -111,6 +120,14 @@ absl::Status Membership::Renew(const v1::DaemonIdentity& daemon, absl::Duration 
   }
   known.last_sign = now;
   return absl::OkStatus();
+}
+
+bool Membership::SetFault(const v1::DaemonIdentity& daemon, std::string why) {
+  if (!Check(daemon).ok()) return false;
+  Daemon& known = daemons_.find(KeyOf(daemon))->second;
+  if (!known.fault.empty()) return false;
+  known.fault = std::move(why);
+  return true;
 }
 
 bool Membership::Leave(const v1::DaemonIdentity& daemon) {

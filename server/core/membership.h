@@ -49,6 +49,8 @@ class Membership {
     bool alive = true;
     bool left = false;     // said goodbye; false for a lost one
     bool awaited = false;  // restored, and not heard of since
+    // Why this process can do no more work, though it is there; empty: it can.
+    std::string fault = {};
     // Of one that was restored: not lost before.
     absl::Duration keep_until = -absl::InfiniteDuration();
   };
@@ -76,7 +78,8 @@ class Membership {
 
   // A daemon that an earlier coordinator knew. A living one is there as before, and has a lease and
   // `reattach` to give a sign of life.
-  void Restore(const v1::RegisterRequest& registration, bool alive, bool left, absl::Duration now);
+  void Restore(const v1::RegisterRequest& registration, bool alive, bool left, absl::Duration now,
+               std::string fault = {});
   // Living daemons that were restored and not heard of since.
   size_t num_awaited() const { return num_awaited_; }
 
@@ -87,6 +90,10 @@ class Membership {
 
   // A sign of life. Errors as Check.
   absl::Status Renew(const v1::DaemonIdentity& daemon, absl::Duration now);
+
+  // The daemon can do no more work, until a new process takes its place. False: it is not there, or
+  // that is no news.
+  bool SetFault(const v1::DaemonIdentity& daemon, std::string why);
 
   // The daemon says goodbye. False: it was not there.
   bool Leave(const v1::DaemonIdentity& daemon);

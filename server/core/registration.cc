@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/version.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
 
 namespace sangam {
 namespace {
@@ -58,12 +59,24 @@ absl::Status CheckRegistration(const v1::RegisterRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat("backend: found ", request.backend().size(),
                                                    " bytes, expected at most ", kMaxName));
   }
+  const v1::DeviceFacts& device = request.device();
+  for (const std::string* text :
+       {&device.name(), &device.compute_capability(), &device.driver(), &device.runtime()}) {
+    if (text->size() <= kMaxName) continue;
+    return absl::InvalidArgumentError(absl::StrCat("device: found a text of ", text->size(),
+                                                   " bytes, expected at most ", kMaxName));
+  }
   if (!std::isfinite(request.flops_per_second()) || request.flops_per_second() < 0) {
     return absl::InvalidArgumentError(absl::StrCat("flops_per_second: found ",
                                                    request.flops_per_second(),
                                                    ", expected a finite number of at least 0"));
   }
   return absl::OkStatus();
+}
+
+std::string UnitOf(const v1::RegisterRequest& worker) {
+  const std::string& device = worker.device().name();
+  return device.empty() ? worker.backend() : absl::StrCat(worker.backend(), " ", device);
 }
 
 }  // namespace sangam

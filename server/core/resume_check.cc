@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/model/field_fault.h"
@@ -115,6 +116,17 @@ std::vector<FieldFault> CheckResume(const v1::JobSpec& spec, const v1::JobSpec& 
   differencer.ReportDifferencesTo(&reporter);
   differencer.Compare(Essence(spec), Essence(checkpoint));
   return faults;
+}
+
+absl::Status CheckResumeKind(v1::Precision precision, bool own, absl::string_view workers,
+                             absl::string_view checkpoint) {
+  const bool may_change = !own && precision == v1::FP32;
+  if (may_change || workers.empty() || checkpoint.empty() || workers == checkpoint) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat("kind of workers: found ", workers,
+                                                    ", expected ", checkpoint,
+                                                    " as of the checkpoint; their sums differ"));
 }
 
 }  // namespace sangam

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/model/field_fault.h"
 #include "proto/job.pb.h"
 
@@ -13,6 +15,14 @@ namespace sangam {
 // job had, and of the length where the learning rate follows from it. Where its data is read
 // (data.served) may differ. Both with their defaults resolved.
 std::vector<FieldFault> CheckResume(const v1::JobSpec& spec, const v1::JobSpec& checkpoint);
+
+// Whether workers of one kind (WorkerKind) can go on from what others have trained: kinds sum in
+// different orders. A job that goes on from its `own` checkpoint stays with its kind, and one of a
+// lower precision too. Somebody who resumes a job in FP32 may change it: the result is then of
+// neither kind. Nothing where either is not known (empty).
+// Errors: FailedPrecondition  names both
+absl::Status CheckResumeKind(v1::Precision precision, bool own, absl::string_view workers,
+                             absl::string_view checkpoint);
 
 }  // namespace sangam
 

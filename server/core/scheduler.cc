@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
 
 namespace sangam {
 namespace {
@@ -49,48 +53,114 @@ std::vector<std::string> NamesOf(const std::vector<CandidateDaemon>& daemons) {
   return names;
 }
 
-std::string Counted(uint64_t count, const char* noun) {
+std::string Counted(uint64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// "1 of 2 workers (have: w-1)"; empty when enough are there.
-std::string Missing(const char* role, uint32_t wanted,
-                    const std::vector<CandidateDaemon>& present) {
-  if (present.size() >= wanted) return "";
-  return absl::StrCat(wanted - present.size(), " of ", Counted(wanted, role),
-                      " (have: ", Some(NamesOf(present)), ")");
+// What workers of a job have in common. Sorts in the order in which jobs prefer them.
+struct Kind {
+  bool native = false;
+  std::string backend;
+  std::string device;
+
+  bool operator<(const Kind& other) const {
+    const auto rank = [](const Kind& kind) {
+      return std::make_tuple(!kind.native, kind.backend == "cpu", std::cref(kind.backend),
+                             std::cref(kind.device));
+    };
+    return rank(*this) < rank(other);
+  }
+};
+
+Kind KindOf(const CandidateDaemon& worker, v1::Precision precision) {
+  const auto& native = worker.native;
+  return {
+      precision != v1::FP32 && std::find(native.begin(), native.end(), precision) != native.end(),
+      worker.backend, worker.device};
 }
 
-bool NeedsOneKind(const QueuedJob& job) { return job.bf16 && job.workers > 1; }
-
-// "2 workers", "2 workers of one kind".
-std::string WantedWorkers(const QueuedJob& job) {
-  return absl::StrCat(Counted(job.workers, "worker"), NeedsOneKind(job) ? " of one kind" : "");
+// "cuda (NVIDIA H200)", "cpu (native BF16)".
+std::string NameOf(const Kind& kind, v1::Precision precision) {
+  std::vector<std::string> facts;
+  if (!kind.device.empty()) facts.push_back(kind.device);
+  if (kind.native) facts.push_back(absl::StrCat("native ", v1::Precision_Name(precision)));
+  return absl::StrCat(kind.backend,
+                      facts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(facts, ", "), ")"));
 }
 
-// The workers that can share the job: all, or those of each kind, the faster one first.
-std::vector<std::vector<CandidateDaemon>> Groups(const QueuedJob& job,
-                                                 const std::vector<CandidateDaemon>& workers) {
-  if (!NeedsOneKind(job)) return {workers};
-  std::vector<std::vector<CandidateDaemon>> groups(2);
-  for (const CandidateDaemon& worker : workers)
-    groups[worker.native_bf16 ? 0 : 1].push_back(worker);
-  return groups;
+using Kinds = std::map<Kind, std::vector<CandidateDaemon>>;
+
+// In the order of `workers` within each.
+Kinds KindsOf(const std::vector<CandidateDaemon>& workers, v1::Precision precision) {
+  Kinds kinds;
+  for (const CandidateDaemon& worker : workers) kinds[KindOf(worker, precision)].push_back(worker);
+  return kinds;
 }
 
-// Of the group that has most.
+bool Suits(const QueuedJob& job, const CandidateDaemon& worker) {
+  if (!job.kind.empty()) return NameOf(KindOf(worker, job.precision), job.precision) == job.kind;
+  return job.backend.empty() || worker.backend == job.backend;
+}
+
+// The workers that can share the job, by kind.
+Kinds GroupsFor(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  std::vector<CandidateDaemon> suitable;
+  for (const CandidateDaemon& worker : workers) {
+    if (Suits(job, worker)) suitable.push_back(worker);
+  }
+  return KindsOf(suitable, job.precision);
+}
+
+// Of the kind that has most.
 size_t LargestGroup(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
   size_t largest = 0;
-  for (const auto& group : Groups(job, workers)) largest = std::max(largest, group.size());
+  for (const auto& [kind, group] : GroupsFor(job, workers)) {
+    largest = std::max(largest, group.size());
+  }
   return largest;
 }
 
-// Why workers that are enough in number are not; empty when they are.
-std::string Mixture(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
-  if (LargestGroup(job, workers) >= job.workers) return "";
-  const auto groups = Groups(job, workers);
-  return absl::StrCat(NamesOf(groups[0]).front(), " multiplies BF16 by itself, ",
-                      NamesOf(groups[1]).front(), " does not, and their sums differ");
+// "2 workers", "1 cuda worker", "2 workers of one kind"; of a job that starts again, where there
+// are workers of other kinds, "2 workers of kind cpu".
+std::string Wanted(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  const bool others = std::any_of(workers.begin(), workers.end(),
+                                  [&job](const auto& worker) { return !Suits(job, worker); });
+  if (!job.kind.empty() && others) {
+    return absl::StrCat(Counted(job.workers, "worker"), " of kind ", job.kind);
+  }
+  const std::string noun = job.backend.empty() ? "worker" : absl::StrCat(job.backend, " worker");
+  const bool choice = job.workers > 1 && GroupsFor(job, workers).size() > 1;
+  return absl::StrCat(Counted(job.workers, noun), choice ? " of one kind" : "");
+}
+
+// Whether it is for their kinds that workers which are there cannot share the job.
+bool KindsMatter(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  return LargestGroup(job, workers) < workers.size();
+}
+
+// "1 x cuda (NVIDIA H200), 1 x cpu".
+std::string CountedKinds(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  std::vector<std::string> texts;
+  for (const auto& [kind, group] : KindsOf(workers, job.precision)) {
+    texts.push_back(absl::StrCat(group.size(), " x ", NameOf(kind, job.precision)));
+  }
+  return Some(texts);
+}
+
+// "1 of 2 workers (have: w-1)"; empty when enough are there.
+std::string MissingWorkers(const QueuedJob& job, const std::vector<CandidateDaemon>& workers) {
+  const size_t most = LargestGroup(job, workers);
+  if (most >= job.workers) return "";
+  return absl::StrCat(
+      job.workers - most, " of ", Wanted(job, workers),
+      " (have: ", KindsMatter(job, workers) ? CountedKinds(job, workers) : Some(NamesOf(workers)),
+      ")");
+}
+
+std::string MissingServers(const QueuedJob& job, const std::vector<CandidateDaemon>& servers) {
+  if (servers.size() >= job.servers) return "";
+  return absl::StrCat(job.servers - servers.size(), " of ", Counted(job.servers, "server"),
+                      " (have: ", Some(NamesOf(servers)), ")");
 }
 
 bool Fits(const CandidateDaemon& server, uint64_t used, uint64_t bytes) {
@@ -114,26 +184,19 @@ class Line {
   // Why the job cannot start now; empty when it can. To be called in line.
   std::string Obstacle(const QueuedJob& job) {
     std::vector<std::string> missing;
-    for (std::string text : {Missing("worker", job.workers, snapshot_.workers),
-                             Missing("server", job.servers, snapshot_.servers)}) {
+    for (std::string text :
+         {MissingWorkers(job, snapshot_.workers), MissingServers(job, snapshot_.servers)}) {
       if (!text.empty()) missing.push_back(std::move(text));
     }
     if (!missing.empty()) return absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
-    if (const std::string mixture = Mixture(job, snapshot_.workers); !mixture.empty()) {
-      return absl::StrCat("waiting for ", job.workers - LargestGroup(job, snapshot_.workers),
-                          " of ", WantedWorkers(job), ": ", mixture);
-    }
     std::string obstacle = Occupied(job);
-    for (const QueuedJob* ahead : ahead_) {
-      if (!obstacle.empty()) break;
-      if (!LeavesRoom(job, *ahead)) obstacle = absl::StrCat("waiting behind ", NameOf(*ahead));
-    }
+    if (obstacle.empty()) obstacle = Choose(job);
     if (!obstacle.empty()) ahead_.push_back(&job);
     return obstacle;
   }
 
-  // REQUIRES: Obstacle was empty.
-  StartJob Start(const QueuedJob& job) const { return {job.id, WorkersFor(job), ServersFor(job)}; }
+  // REQUIRES: Obstacle was empty, and was not called again.
+  StartJob Start(const QueuedJob& job) const { return {job.id, chosen_, ServersFor(job)}; }
 
  private:
   uint64_t Used(const std::string& server) const {
@@ -141,15 +204,20 @@ class Line {
     return found == used_.end() ? 0 : found->second;
   }
 
-  // Free ones that can share the job, as many as it asks for or none.
-  std::vector<std::string> WorkersFor(const QueuedJob& job) const {
-    std::vector<std::string> chosen;
-    for (const std::vector<CandidateDaemon>& group : Groups(job, free_workers_)) {
+  // Free workers of the first kind that has enough of them without taking what a job in front waits
+  // for; when there is none, which job that is.
+  // REQUIRES: Occupied was empty.
+  std::string Choose(const QueuedJob& job) {
+    std::string obstacle;
+    for (const auto& [kind, group] : GroupsFor(job, free_workers_)) {
       if (group.size() < job.workers) continue;
-      for (uint32_t w = 0; w < job.workers; ++w) chosen.push_back(group[w].name);
-      break;
+      chosen_.clear();
+      for (uint32_t w = 0; w < job.workers; ++w) chosen_.push_back(group[w].name);
+      const QueuedJob* ahead = FirstWithoutRoom(job);
+      if (ahead == nullptr) return "";
+      if (obstacle.empty()) obstacle = absl::StrCat("waiting behind ", NameOf(*ahead));
     }
-    return chosen;
+    return obstacle;
   }
 
   // Those that have the memory now, as many as it asks for or all when they are fewer.
@@ -164,11 +232,13 @@ class Line {
 
   // What running jobs have of that which the job needs.
   std::string Occupied(const QueuedJob& job) const {
-    if (const size_t most = LargestGroup(job, free_workers_); most < job.workers) {
+    if (const size_t most = MostFree(job); most < job.workers) {
       std::vector<std::string> jobs;
-      for (const RunningJob& running : snapshot_.running) jobs.push_back(NameOf(running));
-      return absl::StrCat("waiting for ", job.workers - most, " of ", WantedWorkers(job),
-                          ", busy with ", Some(jobs));
+      for (const RunningJob& running : snapshot_.running) {
+        if (!running.workers.empty()) jobs.push_back(NameOf(running));
+      }
+      return absl::StrCat("waiting for ", job.workers - most, " of ",
+                          Wanted(job, snapshot_.workers), ", busy with ", Some(jobs));
     }
     const size_t found = ServersFor(job).size();
     if (found >= job.servers) return "";
@@ -185,11 +255,28 @@ class Line {
                         " bytes on each; ", Some(full), ", the rest is of running jobs");
   }
 
-  // Whether `ahead` would find its daemons when all jobs in front of it have ended and `job` and
-  // those that run behind it have not.
+  // Free workers, of the kind that has most of them among those with enough in all.
+  size_t MostFree(const QueuedJob& job) const {
+    Kinds free = GroupsFor(job, free_workers_);
+    size_t most = 0;
+    for (const auto& [kind, group] : GroupsFor(job, snapshot_.workers)) {
+      if (group.size() >= job.workers) most = std::max(most, free[kind].size());
+    }
+    return most;
+  }
+
+  // The first job in front that the job on `chosen_` would keep waiting.
+  const QueuedJob* FirstWithoutRoom(const QueuedJob& job) const {
+    const auto found = std::find_if(ahead_.begin(), ahead_.end(), [&](const QueuedJob* ahead) {
+      return !LeavesRoom(job, *ahead);
+    });
+    return found == ahead_.end() ? nullptr : *found;
+  }
+
+  // Whether `ahead` would find its daemons when all jobs in front of it have ended and `job` on
+  // `chosen_` and those that run behind it have not.
   bool LeavesRoom(const QueuedJob& job, const QueuedJob& ahead) const {
-    const std::vector<std::string> chosen = WorkersFor(job);
-    std::set<std::string> workers(chosen.begin(), chosen.end());
+    std::set<std::string> workers(chosen_.begin(), chosen_.end());
     std::map<std::string, uint64_t> bytes;
     for (const std::string& server : ServersFor(job)) bytes[server] = job.server_bytes;
     for (const RunningJob& running : snapshot_.running) {
@@ -215,6 +302,7 @@ class Line {
   std::set<std::string> busy_;
   std::map<std::string, uint64_t> used_;       // bytes of running jobs, by server
   std::vector<CandidateDaemon> free_workers_;  // in order of choice
+  std::vector<std::string> chosen_;            // of the last job that has no obstacle
   // Jobs in front that wait for other jobs alone.
   std::vector<const QueuedJob*> ahead_;
 };
@@ -249,22 +337,37 @@ std::vector<std::string> LackingDaemons(const QueuedJob& job,
                                         const std::vector<CandidateDaemon>& workers,
                                         const std::vector<CandidateDaemon>& servers) {
   std::vector<std::string> lacking;
-  const auto check = [&lacking](const char* role, uint32_t wanted,
-                                const std::vector<CandidateDaemon>& present) {
-    if (present.size() >= wanted) return;
-    lacking.push_back(
-        absl::StrCat("needs ", Counted(wanted, role), ", cluster has ", present.size(),
-                     present.empty() ? "" : absl::StrCat(" (", Some(NamesOf(present)), ")")));
+  const auto text = [](const std::string& wanted, const std::string& present) {
+    return absl::StrCat("needs ", wanted, ", cluster has ", present);
   };
-  check("worker", job.workers, workers);
-  if (lacking.empty()) {
-    if (const std::string mixture = Mixture(job, workers); !mixture.empty()) {
-      lacking.push_back(absl::StrCat("needs ", WantedWorkers(job), ", cluster has ",
-                                     LargestGroup(job, workers), ": ", mixture));
-    }
+  const auto counted = [](const std::vector<CandidateDaemon>& present) {
+    return absl::StrCat(present.size(),
+                        present.empty() ? "" : absl::StrCat(" (", Some(NamesOf(present)), ")"));
+  };
+  if (LargestGroup(job, workers) < job.workers) {
+    lacking.push_back(text(Wanted(job, workers), KindsMatter(job, workers)
+                                                     ? CountedKinds(job, workers)
+                                                     : counted(workers)));
   }
-  check("server", job.servers, servers);
+  if (servers.size() < job.servers) {
+    lacking.push_back(text(Counted(job.servers, "server"), counted(servers)));
+  }
   return lacking;
+}
+
+std::string WorkerKind(const CandidateDaemon& worker, v1::Precision precision) {
+  return NameOf(KindOf(worker, precision), precision);
+}
+
+std::vector<std::string> LikelyWorkers(const QueuedJob& job,
+                                       const std::vector<CandidateDaemon>& workers) {
+  const size_t wanted = std::min<size_t>(job.workers, LargestGroup(job, workers));
+  std::vector<std::string> likely;
+  for (const auto& [kind, group] : GroupsFor(job, workers)) {
+    if (group.size() < wanted || !likely.empty()) continue;
+    for (size_t w = 0; w < wanted; ++w) likely.push_back(group[w].name);
+  }
+  return likely;
 }
 
 std::string LackingMemory(const QueuedJob& job, const std::vector<CandidateDaemon>& servers) {

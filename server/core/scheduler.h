@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/job.pb.h"
+
 // Which job starts next, on which daemons. Stateless: the same snapshot gives the same decision.
 //
 // Jobs stand in line by priority, then by age. A worker has one job at a time; servers have
@@ -18,6 +20,12 @@
 // front of it have ended. So nobody ever waits for a job that stood behind him in line and started
 // later, and yet no worker idles that the waiting job has no use for. A job for which the cluster
 // has too few daemons waits for daemons and not for jobs; until they come it holds back nobody.
+//
+// The workers of a job are all of one kind: the same backend on devices of the same name that, in a
+// job of a lower precision, all multiply it by themselves or all do not. Kinds sum in different
+// orders, so a mixture would have a result of its own. Of several kinds the job gets the first with
+// which it can start now, in this order: those that multiply its precision by themselves, then GPUs
+// before CPUs, then by the names of backend and device.
 namespace sangam {
 
 struct QueuedJob {
@@ -28,9 +36,12 @@ struct QueuedJob {
   int32_t priority = 0;
   // Training state, on the server that gets most of it.
   uint64_t server_bytes = 0;
-  // Computes in BF16: its workers must be of one kind, all multiply it by themselves or none does.
-  // The two sum in another order, so a mixture would have a result of its own.
-  bool bf16 = false;
+  // "cpu" or another backend's name; empty: any.
+  std::string backend = {};
+  // Never unspecified.
+  v1::Precision precision = v1::FP32;
+  // Of a job that starts again: the kind that its workers were of (WorkerKind); empty: any.
+  std::string kind = {};
 };
 
 // A job that has its daemons.
@@ -48,8 +59,10 @@ struct CandidateDaemon {
   uint64_t jobs_held = 0;
   // Of a server: 0 means no limit. Weights of finished jobs make room, so they do not count.
   uint64_t memory_bytes = 0;
-  // Of a worker: its processor multiplies BF16 by itself.
-  bool native_bf16 = false;
+  // Of a worker: its kind.
+  std::string backend = {};
+  std::string device = {};                 // empty: a CPU
+  std::vector<v1::Precision> native = {};  // what it multiplies by itself, beside FP32
 };
 
 struct ClusterSnapshot {
@@ -83,12 +96,21 @@ struct Decision {
 
 Decision Decide(const ClusterSnapshot& snapshot);
 
-// Why the job cannot run on these daemons even if nothing else did, one reason for each kind of
-// daemon: "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)". Of a job in BF16, enough workers
-// of one kind are needed.
+// Why the job cannot run on these daemons even if nothing else did, one reason for each role:
+// "needs 5 workers, cluster has 4 (w-1, w-2, w-3, w-4)", "needs 2 workers of one kind, cluster has
+// 1 x cuda (NVIDIA H200), 1 x cpu".
 std::vector<std::string> LackingDaemons(const QueuedJob& job,
                                         const std::vector<CandidateDaemon>& workers,
                                         const std::vector<CandidateDaemon>& servers);
+
+// What a worker of a job of this precision has in common with all the others: "cuda (NVIDIA H200)",
+// "cpu (native BF16)".
+std::string WorkerKind(const CandidateDaemon& worker, v1::Precision precision);
+
+// The workers that the job would get if nothing else ran, the first ones of their kind; when there
+// are too few, those of the kind that has most.
+std::vector<std::string> LikelyWorkers(const QueuedJob& job,
+                                       const std::vector<CandidateDaemon>& workers);
 
 // Why too few of the servers have the memory that the job needs of each; empty when enough have,
 // or when there are too few anyhow.

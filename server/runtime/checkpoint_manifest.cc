@@ -122,6 +122,10 @@ absl::StatusOr<CheckpointManifest> ManifestOf(const Json& content) {
   ASSIGN_OR_RETURN(const uint64_t time_us, Number(content, "time_us"));
   manifest.time = absl::FromUnixMicros(static_cast<int64_t>(time_us));
   ASSIGN_OR_RETURN(manifest.layout_hash, Hash(content.value("layout", Json())));
+  if (const auto kind = content.find("worker_kind"); kind != content.end()) {
+    if (!kind->is_string()) return Bad("worker_kind: expected a string");
+    manifest.worker_kind = kind->get<std::string>();
+  }
   ASSIGN_OR_RETURN(const Json* const states, List(content, "state"));
   for (const Json& state : *states) {
     if (!state.is_string()) return Bad("state: expected texts");
@@ -176,6 +180,7 @@ absl::StatusOr<std::string> EncodeManifest(const CheckpointManifest& manifest) {
   content["train_samples"] = manifest.train_samples;
   content["time_us"] = static_cast<uint64_t>(absl::ToUnixMicros(manifest.time));
   content["layout"] = Hex(manifest.layout_hash);
+  if (!manifest.worker_kind.empty()) content["worker_kind"] = manifest.worker_kind;
   content["state"] = manifest.state_names;
   content["spec"] = Json::parse(spec);
   content["files"] = Json::array();

@@ -17,8 +17,9 @@
 //   {"checksum": "<xxh3 of the content as compact JSON, 16 hex digits>",
 //    "content": {"format": 1, "job": ..., "job_name": ..., "step": ..., "updates": ...,
 //                "samples": ..., "train_samples": ..., "time_us": ..., "layout": "<hex>",
-//                "state": ["exp_avg", ...], "spec": {the JobSpec in protobuf's JSON},
-//                "files": [{"name": ..., "bytes": ..., "xxh3": ["<hex>" for each block]}, ...]}}
+//                "worker_kind": ..., "state": ["exp_avg", ...], "spec": {the JobSpec in protobuf's
+//                JSON}, "files": [{"name": ..., "bytes": ..., "xxh3": ["<hex>" for each block]},
+//                ...]}}
 namespace sangam {
 
 // Bytes of a file under one checksum; the file's last block may be shorter.
@@ -32,12 +33,14 @@ struct CheckpointFile {
 
 struct CheckpointManifest {
   uint64_t job = 0;
-  uint64_t step = 0;                     // of the weights
-  uint64_t updates = 0;                  // that the optimizer had made
-  uint64_t samples = 0;                  // trained on before this step: the position in the data
-  uint64_t train_samples = 0;            // of the training set
-  absl::Time time;                       // in microseconds
-  uint64_t layout_hash = 0;              // LayoutHash of the model's layout
+  uint64_t step = 0;           // of the weights
+  uint64_t updates = 0;        // that the optimizer had made
+  uint64_t samples = 0;        // trained on before this step: the position in the data
+  uint64_t train_samples = 0;  // of the training set
+  absl::Time time;             // in microseconds
+  uint64_t layout_hash = 0;    // LayoutHash of the model's layout
+  // What the job's workers had in common (server/core/scheduler.h). Empty in older manifests.
+  std::string worker_kind;
   std::vector<std::string> state_names;  // of the optimizer's arrays
   v1::JobSpec spec;
   std::vector<CheckpointFile> files;

@@ -45,6 +45,7 @@ absl::StatusOr<CheckpointManifest> ManifestOf(const ControlPlane::CheckpointToWr
   for (int i = 0; i < optimizer.state_count(); ++i) {
     manifest.state_names.emplace_back(optimizer.state_name(i));
   }
+  manifest.worker_kind = checkpoint.worker_kind;
   manifest.spec = assignment.spec();
   return manifest;
 }

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -66,6 +67,14 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   control.own_server = options.own_server;
   control.jobs.last_id = options.last_job;
   return control;
+}
+
+// The checkpoint that the assignment begins with: the one of spec.resume_from, or the job's own.
+std::string FirstCheckpoint(const v1::Assignment& assignment) {
+  const std::string step = absl::StrCat("/", assignment.first_step());
+  const std::string& resume_from = assignment.spec().resume_from();
+  return absl::EndsWith(resume_from, step) ? resume_from
+                                           : absl::StrCat(assignment.plan().job(), step);
 }
 
 absl::Status Stopping() { return absl::UnavailableError("the coordinator stops"); }
@@ -190,8 +199,7 @@ void Coordinator::StartJobs() {
     }
     const v1::PlanReport report =
         MakeForecasts(job->spec, job->layout, job->view.facts, job->view.measured);
-    absl::StatusOr<ResumePoint> resume = ResumePoint();
-    if (!job->spec.resume_from().empty()) resume = FindResumePoint(job->spec.resume_from());
+    const absl::StatusOr<ResumePoint> resume = FindResumePoint(*job);
     Do([&](ControlPlane* control, Moment now) {
       control->OnPlanned(job, report, now, resume);
       return 0;
@@ -287,7 +295,7 @@ absl::Status Coordinator::ReadCheckpoint(const v1::ReadCheckpointRequest& reques
         absl::StrCat("job ", request.job(), " does not go on from a checkpoint"));
   }
   ASSIGN_OR_RETURN(const CheckpointStore::Found found,
-                   checkpoints_->Find(assignment->spec().resume_from()));
+                   checkpoints_->Find(FirstCheckpoint(*assignment)));
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointInput> input,
                    CheckpointInput::Open(found.folder));
   ASSIGN_OR_RETURN(const PageMap map, PageMap::Create(assignment->plan()));
@@ -337,10 +345,28 @@ absl::Status Coordinator::PrepareCheckpoints(JobTable::Submission* submission) c
   return absl::OkStatus();
 }
 
-absl::StatusOr<ResumePoint> Coordinator::FindResumePoint(const std::string& resume_from) const {
+absl::StatusOr<ResumePoint> Coordinator::FindResumePoint(const ControlPlane::ToPlan& job) const {
+  const std::string& resume_from = job.spec.resume_from();
+  if (job.again && checkpoints_ != nullptr && job.spec.has_checkpoint()) {
+    const absl::StatusOr<CheckpointStore::Found> own =
+        checkpoints_->FindToResume(absl::StrCat(job.job));
+    if (own.ok()) {
+      for (const std::string& skipped : own->skipped) {
+        LogWarning("damaged checkpoint passed over", "job=%d why=%s", job.job, LogValue(skipped));
+      }
+      return ResumePoint{own->manifest.step, own->manifest.updates, own->manifest.worker_kind,
+                         /*own=*/true};
+    }
+    // Without one the job begins anew, which costs time alone.
+    if (!absl::IsNotFound(own.status())) {
+      LogWarning("no checkpoint to go on from", "job=%d status=%s", job.job,
+                 LogValue(own.status().ToString()));
+    }
+  }
+  if (resume_from.empty()) return ResumePoint();
   RETURN_IF_ERROR(CheckStateDir("resume_from"));
   ASSIGN_OR_RETURN(const CheckpointStore::Found found, checkpoints_->Find(resume_from));
-  return ResumePoint{found.manifest.step, found.manifest.updates};
+  return ResumePoint{found.manifest.step, found.manifest.updates, found.manifest.worker_kind};
 }
 
 absl::StatusOr<v1::ListCheckpointsResponse> Coordinator::ListCheckpoints(

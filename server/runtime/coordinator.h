@@ -167,8 +167,9 @@ class Coordinator {
   absl::Status PrepareCheckpoints(JobTable::Submission* submission) const;
   // Removes the checkpoints of a job that is not remembered. Errors: `unknown` when there are none
   absl::Status DeleteForgotten(const std::string& id_or_name, const absl::Status& unknown) const;
-  // Where a job with this resume_from goes on.
-  absl::StatusOr<ResumePoint> FindResumePoint(const std::string& resume_from) const;
+  // Where the job begins: its newest checkpoint that is not damaged when it starts again, else as
+  // its resume_from says, else at step 0.
+  absl::StatusOr<ResumePoint> FindResumePoint(const ControlPlane::ToPlan& job) const;
   void WakeCheckpoints();
   // Whether the job can run on the daemons that are there; every reason why not.
   absl::Status CheckAdmission(const JobTable::Submission& submission, bool await_daemons) const;

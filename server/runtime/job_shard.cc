@@ -470,29 +470,6 @@ std::vector<PageWeights> JobShard::ReadWeights() {
   return all;
 }
 
-absl::Status JobShard::BeginGeneration(const v1::Assignment& assignment,
-                                       const ShardLayout& layout) {
-  Peers peers = PeersOf(assignment.plan());
-  {
-    MutexLock lock(&mutex_);
-    if (peers.schema_hash != peers_.schema_hash || layout.shares != layout_.shares ||
-        !(layout.pages == layout_.pages)) {
-      return absl::UnimplementedError(absl::StrCat(
-          "job ", job_, ", generation ", peers.generation,
-          ": the plan changes the schema or moves pages between servers, which is not supported"));
-    }
-    peers_ = std::move(peers);
-  }
-  // The counter goes first: votes of the new generation must find it there.
-  if (votes_ != nullptr) votes_->BeginGeneration(assignment.plan());
-  const WorkerNames workers = NamesOfWorkers(assignment.plan());
-  ForEachPage([&](SharedPage& page) {
-    page.BeginGeneration(assignment.plan().generation(), workers);
-    for (ParameterPage::Vote& vote : page.Votes()) HandOn(std::move(vote));
-  });
-  return absl::OkStatus();
-}
-
 void JobShard::Reduce() {
   if (votes_ != nullptr) votes_->End();
   WantSnapshots(0, {});

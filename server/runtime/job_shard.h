@@ -62,10 +62,6 @@ class JobShard final : public ParameterShard,
   absl::StatusOr<std::vector<PageWeights>> ReadState(uint64_t step) override;
   void ReleaseState(uint64_t step) override;
 
-  // Goes over to the plan of a later generation. Weights stay, parked gradients and subscribers go.
-  // Errors: Unimplemented  the plan moves pages to or from this server, or is of another schema
-  absl::Status BeginGeneration(const v1::Assignment& assignment, const ShardLayout& layout);
-
   // All daemons of the plan are ready: updates may be made from now on.
   // Errors: InvalidArgument  the job's schedule of learning rates is not valid
   //         others           as ParameterPage::Begin

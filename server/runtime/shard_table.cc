@@ -101,7 +101,7 @@ void ShardTable::Hold(const v1::Assignment& assignment) {
 std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assignment) {
   const uint64_t job = assignment.plan().job();
   const uint64_t generation = assignment.plan().generation();
-  const std::optional<Entry> entry = Lookup(job);
+  std::optional<Entry> entry = Lookup(job);
   // An older one: superseded by what is here.
   if (entry.has_value() && generation < entry->generation) return std::nullopt;
   if (entry.has_value() && generation == entry->generation) {
@@ -110,11 +110,18 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
     if (const absl::Status status = Run(assignment, *entry); !status.ok()) return Failed(status);
     return std::nullopt;
   }
-  absl::StatusOr<std::shared_ptr<JobShard>> shard = Prepare(assignment, entry.value_or(Entry()));
+  // The job begins anew, where the assignment says, and its pages may lie elsewhere. Those that are
+  // here go first, to make room.
+  if (entry.has_value() && entry->shard != nullptr && !entry->held) {
+    entry->shard->Drop();
+    entry->shard = nullptr;
+    Store(job, *entry);
+  }
+  absl::StatusOr<std::shared_ptr<JobShard>> shard =
+      Prepare(assignment, entry.has_value() && entry->held);
   if (!shard.ok()) {
     LogWarning("job not prepared", "job=%d generation=%d status=%s", job, generation,
                LogValue(shard.status().ToString()));
-    if (entry.has_value() && entry->shard != nullptr) entry->shard->Drop();
     Store(job, {generation, nullptr});
     return Failed(shard.status());
   }
@@ -147,17 +154,13 @@ void ShardTable::WantSnapshots(const v1::Assignment& assignment) {
 }
 
 absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignment& assignment,
-                                                              const Entry& existing) {
+                                                              bool held) {
   const uint64_t job = assignment.plan().job();
-  if (existing.held) {
+  if (held) {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job, ": server '", server_name_, "' keeps only its last weights, it has ended"));
   }
   ASSIGN_OR_RETURN(ShardLayout layout, LayOutShard(assignment, server_name_), "job %d", job);
-  if (existing.shard != nullptr) {
-    RETURN_IF_ERROR(existing.shard->BeginGeneration(assignment, layout));
-    return existing.shard;
-  }
   if (assignment.phase() != v1::Assignment::PREPARE) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job, ": found phase ", v1::Assignment::Phase_Name(assignment.phase()),

@@ -49,8 +49,10 @@ class ShardTable {
   // their last weights. Returns what to report to the coordinator (READY or FAILED for each new
   // generation), without the daemon's identity. May take as long as filling all new weights does.
   //
-  // A job must be new in phase PREPARE: in another phase its weights were lost with an earlier
-  // process, and the report is FAILED (RUN) or absent (HOLD).
+  // A later generation of a job takes the place of the one before, whose weights are dropped.
+  //
+  // A generation must be new in phase PREPARE: in another phase its weights were lost with an
+  // earlier process, and the report is FAILED (RUN) or absent (HOLD).
   std::vector<v1::ReportRequest> Reconcile(const std::vector<v1::Assignment>& assignments);
 
   // Errors: NotFound  this server does not hold the job
@@ -75,8 +77,7 @@ class ShardTable {
   // What to report, if anything.
   std::optional<v1::JobReport> ReconcileJob(const v1::Assignment& assignment)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
-  absl::StatusOr<std::shared_ptr<JobShard>> Prepare(const v1::Assignment& assignment,
-                                                    const Entry& existing)
+  absl::StatusOr<std::shared_ptr<JobShard>> Prepare(const v1::Assignment& assignment, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reconcile_mutex_);
   // Errors: as JobShard::Run
   absl::Status Run(const v1::Assignment& assignment, Entry entry)

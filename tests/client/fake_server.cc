@@ -3,6 +3,7 @@
 //   fails     the job ends FAILED with a reason that names worker-0
 //   refuses   the specification is refused
 //   waits     the job never ends
+//   lost      the job loses worker-0 and waits for another one
 //   loses     the weights cannot be read
 
 #include <grpcpp/support/status.h>
@@ -60,6 +61,12 @@ void Script(absl::string_view program, FakeCoordinator* coordinator) {
   if (absl::EndsWith(program, "-fails")) {
     coordinator->AddWatch(Events(v1::FAILED, "worker 'worker-0': no data"),
                           FakeCoordinator::End::kOk);
+  } else if (absl::EndsWith(program, "-lost")) {
+    std::vector<v1::JobEvent> events = Events(v1::PREEMPTED, "worker worker-0 has lost its device");
+    events.push_back(events.back());
+    events.back().set_revision(7);
+    events.back().mutable_state()->set_state(v1::QUEUED);
+    coordinator->AddWatch(events, FakeCoordinator::End::kStayOpen);
   } else if (absl::EndsWith(program, "-waits")) {
     std::vector<v1::JobEvent> events = Events(v1::RUNNING, "");
     events.resize(4);

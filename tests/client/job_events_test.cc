@@ -48,6 +48,26 @@ TEST(JobEventsTest, FollowsStepsAndEvaluations) {
   EXPECT_EQ(job.evaluation(0).accuracy(), 0.75);
 }
 
+TEST(JobEventsTest, AJobThatStartsAgainForgetsWhatIsDoneAgain) {
+  v1::Job job;
+  const auto evaluated = [&job](uint64_t step) {
+    v1::JobEvent event;
+    event.mutable_evaluation()->set_step(step);
+    ApplyEvent(event, &job);
+  };
+  for (const uint64_t step : {10, 20, 30}) evaluated(step);
+  v1::JobEvent event;
+  event.mutable_step()->set_step(15);
+  ApplyEvent(event, &job);
+  EXPECT_EQ(job.progress().steps_done(), 16u);
+  ASSERT_EQ(job.evaluation_size(), 1);
+  // The one at the step where it starts comes again.
+  evaluated(10);
+  evaluated(20);
+  ASSERT_EQ(job.evaluation_size(), 2);
+  EXPECT_EQ(job.evaluation(1).step(), 20u);
+}
+
 TEST(JobEventsTest, MessagesChangeNothing) {
   v1::Job job;
   v1::JobEvent event;

@@ -99,6 +99,20 @@ TEST(ProgressLinesTest, TellsAJobFromBeginningToEnd) {
   EXPECT_EQ(view.End(), "");
 }
 
+TEST(ProgressLinesTest, AJobThatLostADaemonGoesBackAndItsPaceWithIt) {
+  ProgressView view(ProgressView::Style::kLines);
+  view.Add(Running(0), Sec(0));
+  view.Add(Step(10, 14), Sec(10));
+  EXPECT_EQ(view.Add(State(20, v1::PREEMPTED, "worker w-1 lost"), Sec(20)),
+            "    20s  PREEMPTED: worker w-1 lost\n");
+  EXPECT_EQ(view.Add(State(20, v1::QUEUED, "starts again"), Sec(20)),
+            "    20s  QUEUED: starts again\n");
+  EXPECT_EQ(view.Add(Running(30), Sec(30)), "    30s  RUNNING: 20 steps, 10 per epoch\n");
+  EXPECT_THAT(view.Add(Step(40, 4), Sec(40)), Not(HasSubstr("left")));
+  // Five steps in ten seconds, ten remain.
+  EXPECT_THAT(view.Add(Step(50, 9), Sec(50)), HasSubstr("20s left"));
+}
+
 TEST(ProgressLinesTest, TellsOfCheckpoints) {
   ProgressView view(ProgressView::Style::kLines, "", true);
   v1::JobEvent event;

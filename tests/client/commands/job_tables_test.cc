@@ -217,6 +217,53 @@ TEST(JobTablesTest, Cluster) {
       "worker  w0    lost    1m01s  -                    2     12.3         -  cpu      -\n");
 }
 
+TEST(JobTablesTest, DevicesOfACluster) {
+  const auto cluster = Parse<v1::Cluster>(R"pb(
+    daemon {
+      role: "worker"
+      name: "w0"
+      backend: "cpu"
+      device {}
+    }
+    daemon {
+      role: "worker"
+      name: "w1"
+      backend: "cuda"
+      device {
+        name: "NVIDIA H200"
+        memory_bytes: 150000000000
+        compute_capability: "9.0"
+        driver: "13.1"
+        runtime: "13.0"
+      }
+    }
+    daemon {
+      role: "worker"
+      name: "w2"
+      backend: "cuda"
+      device { name: "a\nb" }
+    }
+  )pb");
+  const std::string text = FormatCluster(cluster);
+  EXPECT_EQ(text.substr(text.find("\n\n")),
+            "\n\nWORKER  DEVICE          MEMORY  COMPUTE  DRIVER  RUNTIME\n"
+            "w1      NVIDIA H200  139.7 GiB  9.0      13.1    13.0\n"
+            "w2      a; b                 -  -        -       -\n");
+}
+
+TEST(JobTablesTest, AWorkerWithoutItsDeviceIsShownWithTheReason) {
+  const v1::Cluster cluster = Parse<v1::Cluster>(R"pb(
+    daemon { role: "worker" name: "w0" alive: true fault: "cuda: Gemm:\nillegal access" }
+    daemon { role: "worker" name: "w1" fault: "of old" }
+  )pb");
+  const std::string text = FormatCluster(cluster);
+  EXPECT_THAT(text, HasSubstr("worker  w0    broken"));
+  EXPECT_THAT(text, HasSubstr("worker  w1    lost"));
+  EXPECT_THAT(text, HasSubstr("\nworker w0 gets no jobs until it is started again: cuda: Gemm:; "
+                              "illegal access\n"));
+  EXPECT_EQ(text.find("of old"), std::string::npos);
+}
+
 TEST(JobTablesTest, Titles) {
   v1::Job job;
   job.set_id(7);

@@ -112,6 +112,14 @@ TEST_F(LocalRunTest, AStalledJobFails) {
   EXPECT_THAT(out(), HasSubstr("reason=\"the job gave no sign for 0.3s (--stall_timeout)\""));
 }
 
+TEST_F(LocalRunTest, AJobThatHasLostAWorkerForGoodFails) {
+  options_.come_back_timeout = absl::Milliseconds(300);
+  EXPECT_EQ(RunCourse("lost"), ExitCode::kJobFailed);
+  EXPECT_THAT(out(), StartsWith("job mlp FAILED steps=2 "));
+  EXPECT_THAT(out(), HasSubstr("reason=\"worker worker-0 has lost its device\""));
+  EXPECT_THAT(err(), HasSubstr(absl::StrCat("the end of ", OutPath("logs/worker-0.log"))));
+}
+
 TEST_F(LocalRunTest, WeightsThatCannotBeReadFailTheRun) {
   EXPECT_EQ(RunCourse("loses"), ExitCode::kJobFailed);
   EXPECT_THAT(out(), HasSubstr("FAILED"));

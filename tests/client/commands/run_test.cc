@@ -62,6 +62,12 @@ TEST_F(RunTest, RunsAsTheJobFileAsks) {
               HasSubstr("--threads=3 --backend=cpu --memory_limit=65536 --name=worker-1"));
 }
 
+TEST_F(RunTest, AWorkerOnAGpuHasOneThread) {
+  EXPECT_EQ(Run(Arguments("succeeds", {"--keep_logs", "--backend=cuda"})), 0) << err();
+  EXPECT_THAT(ReadFile(out_ + "/logs/worker-1.log", 10'000).value_or(""),
+              HasSubstr("--threads=1 --backend=cuda"));
+}
+
 TEST_F(RunTest, FlagsGoBeforeTheJobFile) {
   EXPECT_EQ(Run(Arguments("succeeds", {"--workers=1", "--servers=2", "--keep_logs"})), 0) << err();
   EXPECT_EQ(Job()["spec"]["resources"]["workers"], 1);

@@ -112,6 +112,8 @@ TEST(JobCheckTest, NamesFieldFoundAndExpected) {
       {"epochs: 0", "epochs: found 0"},
       {"steps: 0", "steps: found 0"},
       {"resources { workers: 0 }", "resources.workers: found 0"},
+      {"resources { backend: 'gpu' }",
+       "resources.backend: found \"gpu\", expected \"cpu\", \"cuda\" or nothing"},
       {"resources { servers: 5000 }", "resources.servers: found 5000"},
       {"data { text { train: 'a' } }", "data.text.test: found nothing"},
       {"strategy: HYBRID pipeline { workers: 2 }", "pipeline.workers: found 2"},
@@ -193,7 +195,7 @@ TEST(JobCheckTest, PrecisionIsOneThatIsKnown) {
   EXPECT_EQ(Faults(spec), "");
   EXPECT_EQ(ResolveDefaults(spec).precision(), v1::BF16);
   spec.set_precision(static_cast<v1::Precision>(7));
-  EXPECT_THAT(Faults(spec), HasSubstr("precision: found 7, expected FP32 or BF16"));
+  EXPECT_THAT(Faults(spec), HasSubstr("precision: found 7, expected FP32, BF16 or TF32"));
 }
 
 TEST(ResolveDefaultsTest, FillsWhatAbsenceMeans) {

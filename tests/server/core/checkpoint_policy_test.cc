@@ -37,7 +37,7 @@ TEST(CheckpointPolicyTest, AsksForTheNextMultiples) {
   EXPECT_EQ(Policy(Every(10), 20).Wanted(), (Steps{30, 40}));
   EXPECT_EQ(Policy(Every(10), 25).Wanted(), (Steps{30, 40}));
   EXPECT_EQ(Policy(Every(60)).Wanted(), (Steps{60}));
-  // The last step is the job's end.
+  // The last step waits for Finish.
   EXPECT_EQ(Policy(Every(100)).Wanted(), Steps{});
   EXPECT_EQ(Policy(Every(UINT64_MAX)).Wanted(), Steps{});
   EXPECT_EQ(Policy(v1::CheckpointSpec()).Wanted(), Steps{});
@@ -129,6 +129,87 @@ TEST(CheckpointPolicyTest, NoStepAfterTheEnd) {
   EXPECT_EQ(policy.Wanted(), Steps{});
   policy.Advance(100, absl::Seconds(6));
   EXPECT_EQ(policy.Wanted(), Steps{});
+}
+
+TEST(CheckpointPolicyTest, TheLastStepComesWhenAllAreDone) {
+  CheckpointPolicy policy = Policy(Every(30));
+  EXPECT_EQ(policy.Wanted(), (Steps{30, 60}));
+  EXPECT_FALSE(policy.is_over());
+  for (const uint32_t server : {0, 2}) {
+    EXPECT_TRUE(policy.OnSnapshot(server, Snapshot(30, 30)).ok());
+  }
+  EXPECT_EQ(policy.TakeReady()->step, 30u);
+  policy.Advance(100, absl::Seconds(10));
+  policy.Finish(false, absl::Seconds(10));
+  // There is no room yet; step 60 was missed, 30 is being written.
+  EXPECT_EQ(policy.Wanted(), (Steps{30, 60}));
+  policy.OnEnd(30, absl::Seconds(11));
+  policy.Advance(0, absl::Seconds(11));
+  EXPECT_EQ(policy.Wanted(), (Steps{60, 100}));
+  policy.Advance(0, absl::Seconds(12));
+  EXPECT_EQ(policy.Wanted(), Steps{100});
+  for (const uint32_t server : {0, 2}) {
+    EXPECT_TRUE(policy.OnSnapshot(server, Snapshot(100, 99)).ok());
+  }
+  EXPECT_EQ(policy.TakeReady()->step, 100u);
+  policy.Advance(0, absl::Seconds(1000));
+  EXPECT_FALSE(policy.is_over());
+  policy.OnEnd(100, absl::Seconds(1000));
+  policy.Advance(0, absl::Seconds(1000));
+  EXPECT_TRUE(policy.is_over());
+  EXPECT_FALSE(policy.missed_last());
+  EXPECT_EQ(policy.Wanted(), Steps{});
+}
+
+TEST(CheckpointPolicyTest, OfATimedJobTheLastStepTakesThePlaceOfTheOneBefore) {
+  CheckpointPolicy policy = Policy(Every(0, 30));
+  policy.Finish(false, absl::Seconds(1));
+  EXPECT_EQ(policy.Wanted(), Steps{100});
+  CheckpointPolicy busy = Policy(Every(0, 30));
+  busy.Advance(50, absl::Seconds(31));
+  const Steps timed = busy.Wanted();
+  ASSERT_EQ(timed.size(), 1u);
+  for (const uint32_t server : {0, 2}) {
+    EXPECT_TRUE(busy.OnSnapshot(server, Snapshot(timed[0], 1)).ok());
+  }
+  busy.Finish(false, absl::Seconds(40));
+  // Servers have room for one copy.
+  EXPECT_EQ(busy.Wanted(), timed);
+  EXPECT_TRUE(busy.TakeReady().has_value());
+  busy.OnEnd(timed[0], absl::Seconds(41));
+  busy.Advance(0, absl::Seconds(41));
+  EXPECT_EQ(busy.Wanted(), Steps{100});
+}
+
+TEST(CheckpointPolicyTest, TheLastStepIsGivenUpWhenAServerSaysNothing) {
+  CheckpointPolicy policy = Policy(Every(60));
+  policy.Finish(false, absl::Seconds(10));
+  EXPECT_TRUE(policy.OnSnapshot(0, Snapshot(100, 100)).ok());
+  policy.Advance(0, absl::Seconds(24));
+  EXPECT_EQ(policy.Wanted(), Steps{100});
+  policy.Finish(false, absl::Seconds(24));
+  policy.Advance(0, absl::Seconds(25));
+  EXPECT_TRUE(policy.is_over());
+  EXPECT_TRUE(policy.missed_last());
+}
+
+TEST(CheckpointPolicyTest, ALastStepThatIsWrittenIsNotWantedAgain) {
+  CheckpointPolicy policy = Policy(Every(200));
+  policy.Finish(true, absl::Seconds(10));
+  EXPECT_TRUE(policy.is_over());
+  EXPECT_FALSE(policy.missed_last());
+}
+
+// The coordinator before may have asked for it: servers forget that first.
+TEST(CheckpointPolicyTest, OfAJobUnderWayTheLastStepIsAskedForAfterAWhile) {
+  CheckpointPolicy policy(Every(10), {{0}, 0, 1000, /*under_way=*/1000}, absl::ZeroDuration());
+  policy.Finish(false, absl::Seconds(1));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  EXPECT_FALSE(policy.is_over());
+  policy.Advance(0, absl::Milliseconds(1499));
+  EXPECT_EQ(policy.Wanted(), Steps{});
+  policy.Advance(0, absl::Milliseconds(1500));
+  EXPECT_EQ(policy.Wanted(), Steps{1000});
 }
 
 TEST(CheckpointPolicyTest, RefusesReportsThatDoNotFit) {

@@ -68,7 +68,7 @@ class World {
     while (const auto job = control_->TakeToPlan()) {
       const v1::PlanReport report =
           MakeForecasts(job->spec, job->layout, job->view.facts, job->view.measured);
-      control_->OnPlanned(job, report, Now());
+      control_->OnPlanned(job, report, Now(), job->again ? resume_ : ResumePoint());
     }
     Save();
   }
@@ -91,6 +91,16 @@ class World {
     Settle();
   }
   void Kill(const std::string& name) { alive_.erase(name); }
+  void Leave(const std::string& name) {
+    v1::LeaveRequest request;
+    *request.mutable_daemon() = alive_.at(name);
+    request.set_reason("SIGTERM");
+    control_->Leave(request, Now());
+    alive_.erase(name);
+    Settle();
+  }
+  // Jobs that start again go on there.
+  void SetResume(ResumePoint resume) { resume_ = resume; }
 
   absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec, const std::string& request_id = "") {
     auto job = control_->Submit({spec, LayoutOf(spec), request_id}, Now());
@@ -102,7 +112,7 @@ class World {
     v1::ReportRequest request;
     *request.mutable_daemon() = alive_.at(name);
     request.set_job(job);
-    request.set_generation(1);
+    request.set_generation(Job(job).generation());
     *request.add_report() = report;
     const absl::Status status = control_->Report(request, Now());
     Settle();
@@ -165,6 +175,7 @@ class World {
   ControlPlane::Options options_;
   std::unique_ptr<ControlPlane> control_;
   SavedRecords records_;
+  ResumePoint resume_;
   std::map<std::string, v1::DaemonIdentity> alive_;
   absl::Duration elapsed_;
 };
@@ -211,12 +222,49 @@ std::vector<Event> Life() {
   return events;
 }
 
-TEST(ControlPlaneRestoreTest, ARestartAtAnyEventChangesNothing) {
-  const std::vector<Event> life = Life();
+// A job whose second worker says goodbye when four steps are done, which finds no other at first,
+// goes on at step 2, and whose third one loses its device.
+std::vector<Event> LifeWithLosses() {
+  std::vector<Event> events;
+  for (const std::string name : {"w-1", "s-1", "w-2"}) {
+    events.push_back([name](World* world) { world->Join(name); });
+  }
+  events.push_back([](World* world) {
+    world->SetResume({2, 2});
+    EXPECT_TRUE(world->Submit(SmallJob("job", 2, 1)).ok());
+  });
+  const auto train = [&events](const std::string& second, uint64_t begin, uint64_t end) {
+    for (const std::string& name : {std::string("w-1"), std::string("s-1"), second}) {
+      events.push_back(Reported(name, Ready()));
+    }
+    for (uint64_t step = begin; step < end; ++step) {
+      events.push_back(Reported("w-1", Step(WorkerOf("w-1"), step)));
+      events.push_back(Reported(second, Step(WorkerOf("w-2"), step)));
+      events.push_back([](World* world) { world->Pass(absl::Milliseconds(500)); });
+    }
+  };
+  train("w-2", 0, 4);
+  events.push_back([](World* world) { world->Leave("w-2"); });
+  events.push_back([](World* world) { world->Join("w-3"); });
+  train("w-3", 2, 5);
+  v1::JobReport lost = Failed(13, "cuda: gone");
+  lost.mutable_failed()->set_daemon_at_fault(true);
+  events.push_back(Reported("w-3", lost));
+  events.push_back([](World* world) { world->Pass(absl::Milliseconds(500)); });
+  events.push_back([](World* world) { world->Join("w-4"); });
+  train("w-4", 2, testing::kStepsTotal);
+  for (const std::string name : {"w-1", "w-4"}) {
+    const v1::WorkerPlan worker = WorkerOf(name == "w-1" ? name : "w-2");
+    events.push_back(Reported(name, Evaluated(worker, testing::kStepsTotal)));
+    events.push_back(Reported(name, Finished()));
+  }
+  return events;
+}
+
+void ExpectARestartAtAnyEventChangesNothing(const std::vector<Event>& life) {
   World undisturbed;
   for (const Event& event : life) event(&undisturbed);
   ASSERT_EQ(undisturbed.StateOf(1), "SUCCEEDED: all steps done");
-  ASSERT_EQ(undisturbed.Job(2).state(), v1::STARTING);
   for (size_t restart = 0; restart <= life.size(); ++restart) {
     World world;
     for (size_t i = 0; i <= life.size(); ++i) {
@@ -234,16 +282,26 @@ TEST(ControlPlaneRestoreTest, ARestartAtAnyEventChangesNothing) {
   }
 }
 
+TEST(ControlPlaneRestoreTest, ARestartAtAnyEventChangesNothing) {
+  ExpectARestartAtAnyEventChangesNothing(Life());
+}
+
+TEST(ControlPlaneRestoreTest, NorAtAnyEventOfALifeWithLosses) {
+  ExpectARestartAtAnyEventChangesNothing(LifeWithLosses());
+}
+
 TEST(ControlPlaneRestoreTest, ARestartBeforeEveryEventChangesNothing) {
-  World undisturbed;
-  World world;
-  for (const Event& event : Life()) {
-    event(&undisturbed);
-    world.Restart();
-    event(&world);
+  for (const std::vector<Event>& life : {Life(), LifeWithLosses()}) {
+    World undisturbed;
+    World world;
+    for (const Event& event : life) {
+      event(&undisturbed);
+      world.Restart();
+      event(&world);
+    }
+    EXPECT_EQ(world.Jobs(), undisturbed.Jobs());
+    EXPECT_EQ(world.Boards(), undisturbed.Boards());
   }
-  EXPECT_EQ(world.Jobs(), undisturbed.Jobs());
-  EXPECT_EQ(world.Boards(), undisturbed.Boards());
 }
 
 class RunningWorld : public World {
@@ -396,6 +454,82 @@ TEST(ControlPlaneRestoreTest, ACheckpointThatWasCompleteButNotNotedIsFound) {
   EXPECT_EQ(world.Job(1).checkpoint_size(), 0);
 }
 
+// A job that has done all steps, and whose last checkpoint is to be written.
+class EndingWorld : public CheckpointWorld {
+ public:
+  EndingWorld() {
+    const auto second = control().TakeCheckpoint();
+    control().OnCheckpoint(*second, std::vector<v1::CheckpointSummary>{Summary(2)}, Now());
+    for (const std::string name : {"w-1", "w-2"}) {
+      for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
+        EXPECT_TRUE(Report(name, 1, Step(WorkerOf(name), step)).ok());
+      }
+      EXPECT_TRUE(Report(name, 1, Evaluated(WorkerOf(name), testing::kStepsTotal)).ok());
+      EXPECT_TRUE(Report(name, 1, Finished()).ok());
+    }
+    // Step 4 is given up.
+    Pass(absl::Seconds(3));
+    EXPECT_EQ(Job(1).state(), v1::RUNNING);
+  }
+  static v1::CheckpointSummary Summary(uint64_t step) {
+    v1::CheckpointSummary summary;
+    summary.set_step(step);
+    return summary;
+  }
+};
+
+TEST(ControlPlaneRestoreTest, AJobThatAwaitsItsLastCheckpointGoesOnAwaitingIt) {
+  EndingWorld world;
+  // Its workers are of no use to it any more.
+  world.Kill("w-2");
+  world.Pass(absl::Seconds(8));
+  EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+  for (int i = 0; i < 2; ++i) {
+    world.Restart();
+    EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+    EXPECT_TRUE(world.Board("w-1").assignments.empty());
+  }
+  // Servers forget first what they copied for the one before.
+  EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 0);
+  world.Pass(absl::Seconds(1));
+  ASSERT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 1);
+  EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step(0), testing::kStepsTotal);
+  v1::JobReport report;
+  report.mutable_snapshot()->set_step(testing::kStepsTotal);
+  report.mutable_snapshot()->set_updates(testing::kStepsTotal);
+  EXPECT_TRUE(world.Report("s-1", 1, report).ok());
+  const auto last = world.control().TakeCheckpoint();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->step, testing::kStepsTotal);
+  world.control().OnCheckpoint(
+      *last,
+      std::vector<v1::CheckpointSummary>{EndingWorld::Summary(2), EndingWorld::Summary(last->step)},
+      world.Now());
+  EXPECT_EQ(world.StateOf(1), "SUCCEEDED: all steps done");
+  world.Restart();
+  EXPECT_EQ(world.StateOf(1), "SUCCEEDED: all steps done");
+  EXPECT_TRUE(world.Job(1).weights_available());
+}
+
+TEST(ControlPlaneRestoreTest, ALastCheckpointThatWasCompleteButNotNotedEndsTheJob) {
+  EndingWorld world;
+  world.Restart();
+  world.control().OnCheckpointsFound(
+      1, {EndingWorld::Summary(2), EndingWorld::Summary(testing::kStepsTotal)}, world.Now());
+  world.Pass(absl::Seconds(1));
+  EXPECT_EQ(world.StateOf(1), "SUCCEEDED: all steps done");
+  EXPECT_EQ(world.Job(1).checkpoint_size(), 2);
+}
+
+TEST(ControlPlaneRestoreTest, AServerThatIsLostMeanwhileEndsAJobThatHasDoneAll) {
+  EndingWorld world;
+  world.Kill("s-1");
+  world.Restart();
+  world.Pass(absl::Seconds(30));
+  EXPECT_EQ(world.StateOf(1), "SUCCEEDED: all steps done");
+  EXPECT_FALSE(world.Job(1).weights_available());
+}
+
 TEST(ControlPlaneRestoreTest, AJobIsNotDeletedWhileItsCheckpointIsWritten) {
   CheckpointWorld world;
   const auto checkpoint = world.control().TakeCheckpoint();
@@ -478,8 +612,9 @@ TEST(ControlPlaneRestoreTest, ADaemonThatDoesNotComeBackIsLostAfterTheGraceAndNo
   world.Pass(absl::Seconds(10));  // a lease of 5 s and 6 s to come back
   EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
   world.Pass(absl::Seconds(2));
-  EXPECT_THAT(world.StateOf(1), HasSubstr("FAILED: worker w-2 lost: no sign of life for 11.0 s "
-                                          "since the coordinator was started again"));
+  EXPECT_EQ(world.StateOf(1), "QUEUED: waiting for 1 of 2 workers (have: w-1)");
+  EXPECT_THAT(world.Jobs(), HasSubstr("worker w-2 lost: no sign of life for 11.0 s since the "
+                                      "coordinator was started again"));
 }
 
 TEST(ControlPlaneRestoreTest, NothingStartsBeforeTheDaemonsHaveComeBack) {
@@ -503,6 +638,9 @@ TEST(ControlPlaneRestoreTest, AFailureThatIsHeldBackIsNotForgotten) {
   world.Restart();
   EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
   world.Pass(absl::Seconds(6));
+  // Its cause may be a daemon that has time to come back.
+  EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+  world.Pass(absl::Seconds(6));
   EXPECT_THAT(world.StateOf(1), HasSubstr("worker w-1 failed: UNAVAILABLE: connection lost"));
 }
 
@@ -514,7 +652,7 @@ TEST(ControlPlaneRestoreTest, TheOwnServersPagesAreGone) {
   world.Restart();
   EXPECT_EQ(world.StateOf(1),
             "FAILED: server s-1 lost: the coordinator, which also held pages, was started again; "
-            "resume from a checkpoint");
+            "there is no checkpoint to go on from");
   EXPECT_TRUE(world.Board("w-1").assignments.empty());
 }
 

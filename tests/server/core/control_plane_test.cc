@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/plan/forecast.h"
@@ -61,7 +62,7 @@ class ControlPlaneTest : public ::testing::Test {
   // What the coordinator does between two calls.
   void PlanAll() {
     while (const auto job = control_.TakeToPlan()) {
-      control_.OnPlanned(job, ReportOn(*job), Now());
+      control_.OnPlanned(job, ReportOn(*job), Now(), job->again ? resume_ : ResumePoint());
     }
   }
   static v1::PlanReport ReportOn(const ControlPlane::ToPlan& job) {
@@ -149,7 +150,7 @@ class ControlPlaneTest : public ::testing::Test {
   void AllReady(uint64_t job) {
     for (const auto& [name, daemon] : alive_) {
       if (PhaseOf(name, job) == "PREPARE") {
-        EXPECT_TRUE(Report(name, job, {Ready()}).ok());
+        EXPECT_TRUE(Report(name, job, {Ready()}, Job(job).generation()).ok());
       }
     }
     ASSERT_EQ(Job(job).state(), v1::RUNNING) << Job(job).reason();
@@ -161,15 +162,16 @@ class ControlPlaneTest : public ::testing::Test {
   }
   // Both workers report everything up to the end.
   void RunToTheEnd(uint64_t job) {
-    const v1::Plan plan = AssignmentOf(Job(job).worker(0), job)->plan();
+    const v1::Assignment assignment = *AssignmentOf(Job(job).worker(0), job);
+    const v1::Plan& plan = assignment.plan();
     for (const v1::WorkerPlan& worker : plan.worker()) {
       std::vector<v1::JobReport> reports;
-      for (uint64_t step = 0; step < testing::kStepsTotal; ++step) {
+      for (uint64_t step = assignment.first_step(); step < testing::kStepsTotal; ++step) {
         reports.push_back(Step(worker, step));
       }
       reports.push_back(Evaluated(worker, testing::kStepsTotal));
       reports.push_back(Finished());
-      ASSERT_TRUE(Report(worker.name(), job, reports).ok());
+      ASSERT_TRUE(Report(worker.name(), job, reports, plan.generation()).ok());
     }
   }
   uint64_t RunOneJob(const std::string& name) {
@@ -191,7 +193,23 @@ class ControlPlaneTest : public ::testing::Test {
                : cancelled.status().ToString();
   }
 
+  // "QUEUED STARTING RUNNING".
+  std::string HistoryOf(uint64_t id) {
+    std::string states;
+    for (const v1::StateChange& change : Job(id).history()) {
+      absl::StrAppend(&states, states.empty() ? "" : " ", v1::JobState_Name(change.state()));
+    }
+    return states;
+  }
+  // Why the job lost its daemons the last time.
+  std::string LossOf(uint64_t id) {
+    const std::vector<std::string> losses = control_.jobs().LossesOf(id);
+    return losses.empty() ? "" : losses.back();
+  }
+
   ControlPlane control_;
+  // Where a job goes on that starts again.
+  ResumePoint resume_;
   std::map<std::string, v1::DaemonIdentity> alive_;
   absl::Duration elapsed_;
   int ticks_ = 0;
@@ -238,16 +256,20 @@ TEST_F(ControlPlaneTest, AJobRunsFromTheQueueToItsEnd) {
   EXPECT_EQ(events->events.back().state().state(), v1::SUCCEEDED);
 }
 
-TEST_F(ControlPlaneTest, AKilledWorkerFailsTheJobWithinALease) {
+TEST_F(ControlPlaneTest, AKilledWorkersJobIsQueuedAgainWithinALease) {
   const uint64_t job = Running();
   Pass(3);
   Kill("w-1");
   Pass(4.8);
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
   Pass(0.2);
-  EXPECT_EQ(StateOf(job), "FAILED: worker w-1 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-2)");
+  EXPECT_EQ(HistoryOf(job), "QUEUED STARTING RUNNING PREEMPTED QUEUED");
+  EXPECT_EQ(LossOf(job), "worker w-1 lost: no sign of life for 5.0 s (lease 5 s)");
   EXPECT_EQ(PhaseOf("w-2", job), "none");
   EXPECT_EQ(PhaseOf("s-1", job), "none");
+  EXPECT_EQ(Job(job).worker_size(), 0);
+  EXPECT_EQ(Job(job).server_memory_bytes(), 0u);
   EXPECT_FALSE(Job(job).weights_available());
 }
 
@@ -260,7 +282,10 @@ TEST_F(ControlPlaneTest, AKilledServerIsNamedAlthoughTheWorkersComplainFirst) {
   EXPECT_TRUE(Report("w-2", job, {Failed(kUnavailable, "link to server s-1 lost")}).ok());
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
   Pass(4.5);
-  EXPECT_EQ(StateOf(job), "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(
+      StateOf(job),
+      "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s); there is no checkpoint "
+      "to go on from");
 }
 
 TEST_F(ControlPlaneTest, ABrokenLinkBetweenLivingDaemonsFailsTheJobAfterALease) {
@@ -272,10 +297,11 @@ TEST_F(ControlPlaneTest, ABrokenLinkBetweenLivingDaemonsFailsTheJobAfterALease) 
   EXPECT_EQ(StateOf(job), "FAILED: worker w-1 failed: UNAVAILABLE: link to server s-1 lost");
 }
 
-TEST_F(ControlPlaneTest, ADaemonThatLeavesFailsItsJob) {
+TEST_F(ControlPlaneTest, AWorkerThatLeavesGivesItsJobBack) {
   const uint64_t job = Running();
   Leave("w-2", "SIGTERM");
-  EXPECT_EQ(StateOf(job), "FAILED: worker w-2 left: SIGTERM");
+  EXPECT_EQ(Job(job).state(), v1::QUEUED);
+  EXPECT_EQ(LossOf(job), "worker w-2 left: SIGTERM");
   // Leaving again, or by a process that is not there, changes nothing.
   alive_["w-2"] = Daemon(v1::WORKER, "w-2");
   Leave("w-2", "SIGTERM");
@@ -442,12 +468,12 @@ TEST_F(PlanningTest, APlanForAJobThatWasCancelledIsDropped) {
   EXPECT_EQ(PhaseOf("w-1", job_), "none");
 }
 
-TEST_F(ControlPlaneTest, AfterAFailureTheNextJobStartsOnTheDaemonsThatAreLeft) {
+TEST_F(ControlPlaneTest, AfterALossTheNextJobStartsOnTheDaemonsThatAreLeft) {
   const uint64_t first = Running();
   const uint64_t second = Submit("second", 1, 1);
   Kill("w-1");
   Pass(6);
-  EXPECT_EQ(Job(first).state(), v1::FAILED);
+  EXPECT_EQ(Job(first).state(), v1::QUEUED);
   EXPECT_EQ(StateOf(second), "STARTING: on workers w-2 and servers s-1");
 }
 
@@ -457,7 +483,8 @@ TEST_F(ControlPlaneTest, AQueuedJobWaitsWithoutLivingWorkersAndStartsWhenOneCome
   Join("w-1");
   Kill("w-1");
   Pass(6);
-  EXPECT_EQ(Job(first).state(), v1::FAILED);
+  EXPECT_EQ(StateOf(first), "QUEUED: waiting for 1 of 1 worker (have: none)");
+  CancelJob(first, "");
   const uint64_t second = Submit("second", 1, 1);
   EXPECT_EQ(StateOf(second), "QUEUED: waiting for 1 of 1 worker (have: none)");
   Pass(600);
@@ -474,7 +501,8 @@ TEST_F(ControlPlaneTest, AProcessThatCameBackUnderItsNameIsAnotherDaemon) {
   EXPECT_EQ(TryJoin("w-1", 2).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
   Pass(5);
-  EXPECT_EQ(Job(job).state(), v1::FAILED);
+  EXPECT_EQ(Job(job).state(), v1::QUEUED);
+  CancelJob(job, "");
   Join("w-1", 2);
   const uint64_t second = Submit("second");
   EXPECT_EQ(AssignmentOf("w-1", second)->plan().worker(0).incarnation(), 2u);
@@ -496,8 +524,11 @@ TEST_F(ControlPlaneTest, ADaemonThatWasSilentForALeaseHoldsNothingWhenItIsBack) 
   Pass(6);
   EXPECT_EQ(control_.Renew(daemon, Now()).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(control_.AssignmentsOf(daemon).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Job(job).state(), v1::QUEUED);
   Join("w-1");
-  EXPECT_EQ(PhaseOf("w-1", job), "none");
+  // As any other it may take the job up.
+  EXPECT_EQ(PhaseOf("w-1", job), "PREPARE");
+  EXPECT_EQ(AssignmentOf("w-1", job)->plan().generation(), 2u);
 }
 
 TEST_F(ControlPlaneTest, ALeaseThatRanOutCountsEvenBeforeTheNextTick) {
@@ -506,7 +537,9 @@ TEST_F(ControlPlaneTest, ALeaseThatRanOutCountsEvenBeforeTheNextTick) {
   Pass(4.9);
   elapsed_ += absl::Milliseconds(200);
   Join("w-1", 2);
-  EXPECT_EQ(StateOf(job), "FAILED: worker w-1 lost: no sign of life for 5.1 s (lease 5 s)");
+  EXPECT_EQ(LossOf(job), "worker w-1 lost: no sign of life for 5.1 s (lease 5 s)");
+  // And the new process takes over at once.
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-1, again from step 0");
 }
 
 TEST_F(ControlPlaneTest, NobodyIsLostBecauseTheCoordinatorStoodStill) {
@@ -518,7 +551,7 @@ TEST_F(ControlPlaneTest, NobodyIsLostBecauseTheCoordinatorStoodStill) {
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
   Kill("w-1");
   Pass(6);
-  EXPECT_EQ(Job(job).state(), v1::FAILED);
+  EXPECT_EQ(Job(job).state(), v1::QUEUED);
 }
 
 TEST_F(ControlPlaneTest, ReportsCountOnceAndAreASignOfLife) {
@@ -644,12 +677,325 @@ TEST_F(ControlPlaneTest, MemoryLimitsOfServersAreKept) {
             "803; ask for more servers (resources.servers) or raise --memory_limit");
 }
 
+// Jobs that lose a daemon and go on with others.
+class TakeoverTest : public ControlPlaneTest {
+ protected:
+  static v1::JobReport DeviceLost() {
+    v1::JobReport report = Failed(13, "cuda: Gemm: an illegal memory access");
+    report.mutable_failed()->set_daemon_at_fault(true);
+    return report;
+  }
+  // On w-1, w-2 and s-1; w-3 and s-2 are there too.
+  uint64_t RunningWithSpares(bool checkpoints) {
+    for (const char* name : {"w-1", "w-2", "w-3", "s-1", "s-2"}) Join(name);
+    v1::JobSpec spec = SmallJob("job", 2, 1);
+    if (checkpoints) spec.mutable_checkpoint()->set_every_steps(2);
+    const uint64_t job = SubmitSpec(spec);
+    AllReady(job);
+    return job;
+  }
+  // Steps [0, end) are done.
+  void Train(uint64_t job, uint64_t end) {
+    const v1::Plan plan = AssignmentOf(Job(job).worker(0), job)->plan();
+    for (const v1::WorkerPlan& worker : plan.worker()) {
+      for (uint64_t step = 0; step < end; ++step) {
+        ASSERT_TRUE(Report(worker.name(), job, {Step(worker, step)}, plan.generation()).ok());
+      }
+    }
+  }
+  void HasCheckpoint(uint64_t job, uint64_t step) {
+    v1::CheckpointSummary summary;
+    summary.set_step(step);
+    control_.OnCheckpointsFound(job, {summary}, Now());
+    resume_ = {step, step};
+  }
+  std::string FaultOf(const std::string& name) {
+    const v1::Cluster cluster = control_.DescribeCluster(Now());
+    for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+      if (daemon.name() == name) return daemon.fault();
+    }
+    return "not there";
+  }
+};
+
+TEST_F(TakeoverTest, WithoutACheckpointTheJobBeginsAnewOnOtherWorkers) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 4);
+  Kill("w-1");
+  Pass(5);
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-2, w-3 and servers s-1, again from step 0");
+  EXPECT_EQ(Job(job).generation(), 2u);
+  EXPECT_EQ(Job(job).progress().steps_done(), 0u);
+  EXPECT_EQ(AssignmentOf("w-3", job)->first_step(), 0u);
+  // What the first generation still says counts no more.
+  EXPECT_EQ(Report("w-2", job, {Failed(13, "boom")}).code(), absl::StatusCode::kAborted);
+  AllReady(job);
+  RunToTheEnd(job);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(HistoryOf(job), "QUEUED STARTING RUNNING PREEMPTED QUEUED STARTING RUNNING SUCCEEDED");
+  EXPECT_EQ(Job(job).progress().steps_done(), testing::kStepsTotal);
+  EXPECT_EQ(Job(job).evaluation_size(), 1);
+}
+
+TEST_F(TakeoverTest, WithACheckpointItGoesOnFromThere) {
+  const uint64_t job = RunningWithSpares(true);
+  Train(job, 5);
+  HasCheckpoint(job, 4);
+  resume_.updates = 3;
+  Kill("w-2");
+  Pass(5);
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 4");
+  EXPECT_EQ(Job(job).progress().steps_done(), 4u);
+  EXPECT_EQ(Job(job).skipped_steps(), 1u);
+  EXPECT_EQ(AssignmentOf("s-1", job)->first_step(), 4u);
+  EXPECT_EQ(AssignmentOf("s-1", job)->first_updates(), 3u);
+  AllReady(job);
+  EXPECT_EQ(AssignmentOf("w-3", job)->first_step(), 4u);
+  EXPECT_EQ(control_.jobs().StepsOf(job).size(), 0u);
+  RunToTheEnd(job);
+  EXPECT_EQ(Job(job).progress().steps_done(), testing::kStepsTotal);
+  EXPECT_EQ(control_.jobs().StepsOf(job).size(), 2u);
+  // All is done but for the last checkpoint, which nobody makes here.
+  Pass(30);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+}
+
+TEST_F(TakeoverTest, ALostServerTakesTheJobToItsCheckpoint) {
+  const uint64_t job = RunningWithSpares(true);
+  HasCheckpoint(job, 2);
+  Kill("s-1");
+  Pass(5);
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-2, again from step 2");
+  EXPECT_EQ(LossOf(job), "server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+}
+
+TEST_F(TakeoverTest, AWorkerWithoutItsDeviceGivesItsJobBackAndGetsNoOther) {
+  const uint64_t job = RunningWithSpares(false);
+  // The neighbours notice first.
+  ASSERT_TRUE(Report("w-2", job, {Failed(kUnavailable, "link to worker w-1 lost")}).ok());
+  ASSERT_TRUE(Report("w-1", job, {DeviceLost()}).ok());
+  EXPECT_EQ(LossOf(job),
+            "worker w-1 has lost its device: INTERNAL: cuda: Gemm: an illegal memory access");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-2, w-3 and servers s-1, again from step 0");
+  EXPECT_EQ(FaultOf("w-1"), "cuda: Gemm: an illegal memory access");
+  EXPECT_EQ(FaultOf("w-2"), "");
+  // It lives and is answered.
+  Pass(10);
+  EXPECT_TRUE(control_.Renew(alive_.at("w-1"), Now()).ok());
+  const uint64_t next = Submit("next", 1, 1);
+  EXPECT_EQ(StateOf(next), "QUEUED: waiting for 1 of 1 worker, busy with job 1 (job)");
+  EXPECT_EQ(control_.CheckAdmission(SubmissionOf(SmallJob("three", 3, 1)), false).message(),
+            "needs 3 workers, cluster has 2 (w-2, w-3)");
+  // The same process again has the same device.
+  Join("w-1");
+  EXPECT_EQ(Job(next).state(), v1::QUEUED);
+  Kill("w-1");
+  Pass(6);
+  Join("w-1");
+  EXPECT_EQ(Job(next).state(), v1::QUEUED);
+  Leave("w-1", "");
+  Join("w-1", 2);
+  EXPECT_EQ(FaultOf("w-1"), "");
+  EXPECT_EQ(StateOf(next), "STARTING: on workers w-1 and servers s-2");
+}
+
+TEST_F(TakeoverTest, AFaultIsKnownThoughTheJobIsGone) {
+  const uint64_t job = RunningWithSpares(false);
+  CancelJob(job, "");
+  EXPECT_EQ(Report("w-1", job, {DeviceLost()}).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(StateOf(Submit("next", 2, 1)), "STARTING: on workers w-2, w-3 and servers s-1");
+}
+
+TEST_F(TakeoverTest, AServerIsNotBelievedToHaveADevice) {
+  const uint64_t job = RunningWithSpares(true);
+  ASSERT_TRUE(Report("s-1", job, {DeviceLost()}).ok());
+  EXPECT_EQ(StateOf(job),
+            "FAILED: server s-1 failed: INTERNAL: cuda: Gemm: an illegal memory access");
+  EXPECT_EQ(FaultOf("s-1"), "");
+}
+
+TEST_F(TakeoverTest, TheJobFailsWithEveryReasonWhenItHasStartedTooOften) {
+  Join("s-1");
+  Join("w-1", 1);
+  const uint64_t job = Submit("job", 1, 1);
+  for (uint64_t i = 1; i <= 11; ++i) {
+    ASSERT_EQ(Job(job).state(), v1::STARTING) << i;
+    ASSERT_EQ(Job(job).generation(), i);
+    if (i % 2 == 0) AllReady(job);
+    Leave("w-1", absl::StrCat("reason ", i));
+    Join("w-1", i + 1);
+  }
+  EXPECT_EQ(Job(job).state(), v1::FAILED);
+  EXPECT_EQ(Job(job).reason().rfind(
+                "worker w-1 left: reason 11; the job has started again 10 times already, after: "
+                "worker w-1 left: reason 1; worker w-1 left: reason 2;",
+                0),
+            0u)
+      << Job(job).reason();
+  EXPECT_NE(Job(job).reason().find("reason 10"), std::string::npos);
+}
+
+TEST_F(TakeoverTest, AJobThatFitsNoMoreWaitsForOtherDaemonsAndHoldsBackNobody) {
+  for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+  const uint64_t job = Submit("job");
+  AllReady(job);
+  v1::RegisterRequest small = Registration(Daemon(v1::WORKER, "w-3"));
+  small.set_memory_bytes(100);
+  ASSERT_TRUE(control_.Register(small, Now()).ok());
+  alive_["w-3"] = small.daemon();
+  Leave("w-1", "");
+  EXPECT_EQ(StateOf(job).rfind("QUEUED: waiting for other daemons; on workers w-2, w-3 and servers "
+                               "s-1: DATA_PARALLEL cannot run: worker w-3 needs",
+                               0),
+            0u)
+      << StateOf(job);
+  const uint64_t next = Submit("next", 1, 1);
+  EXPECT_EQ(Job(next).state(), v1::STARTING);
+  CancelJob(next, "");
+  EXPECT_EQ(Job(job).state(), v1::QUEUED);
+  EXPECT_EQ(control_.TakeToPlan(), nullptr);
+  Join("w-0");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-0, w-2 and servers s-1, again from step 0");
+}
+
+TEST_F(TakeoverTest, AJobThatNoServerHasTheMemoryForAnyMoreWaits) {
+  Join("w-1");
+  Join("s-1");
+  const uint64_t job = SubmitSpec([] {
+    v1::JobSpec spec = SmallJob("job", 1, 1);
+    spec.mutable_checkpoint()->set_every_steps(2);
+    return spec;
+  }());
+  AllReady(job);
+  HasCheckpoint(job, 2);
+  v1::RegisterRequest small = Registration(Daemon(v1::SERVER, "s-2"));
+  small.set_memory_bytes(10);
+  ASSERT_TRUE(control_.Register(small, Now()).ok());
+  alive_["s-2"] = small.daemon();
+  Leave("s-1", "");
+  EXPECT_EQ(StateOf(job).rfind("QUEUED: waiting for other daemons; server s-2 would hold", 0), 0u)
+      << StateOf(job);
+  Join("s-3");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1 and servers s-3, again from step 2");
+}
+
+TEST_F(TakeoverTest, ACheckpointThatIsBeingWrittenIsWaitedFor) {
+  const uint64_t job = RunningWithSpares(true);
+  v1::JobReport snapshot;
+  snapshot.mutable_snapshot()->set_step(2);
+  snapshot.mutable_snapshot()->set_updates(2);
+  ASSERT_TRUE(Report("s-1", job, {snapshot}).ok());
+  const auto checkpoint = control_.TakeCheckpoint();
+  ASSERT_TRUE(checkpoint.has_value());
+  Leave("w-1", "");
+  EXPECT_EQ(StateOf(job), "QUEUED: starts again when its daemons are there");
+  v1::CheckpointSummary summary;
+  summary.set_step(2);
+  resume_ = {2, 2};
+  control_.OnCheckpoint(*checkpoint, std::vector<v1::CheckpointSummary>{summary}, Now());
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-2, w-3 and servers s-1, again from step 2");
+}
+
+TEST_F(TakeoverTest, AJobInBf16WaitsForWorkersOfTheKindOfItsCheckpoint) {
+  v1::RegisterRequest native = Registration(Daemon(v1::WORKER, "w-1"));
+  native.add_native_precision(v1::BF16);
+  ASSERT_TRUE(control_.Register(native, Now()).ok());
+  alive_["w-1"] = native.daemon();
+  for (const char* name : {"w-2", "s-1"}) Join(name);
+  v1::JobSpec spec = SmallJob("job", 1, 1);
+  spec.set_precision(v1::BF16);
+  spec.mutable_checkpoint()->set_every_steps(2);
+  const uint64_t job = SubmitSpec(spec);
+  AllReady(job);
+  ASSERT_EQ(Job(job).worker(0), "w-1");
+  HasCheckpoint(job, 2);
+  resume_.worker_kind = "cpu (native BF16)";
+  Leave("w-1", "");
+  EXPECT_EQ(StateOf(job),
+            "QUEUED: waiting for 1 of 1 worker of kind cpu (native BF16) (have: 1 x cpu)");
+  *native.mutable_daemon() = Daemon(v1::WORKER, "w-3");
+  ASSERT_TRUE(control_.Register(native, Now()).ok());
+  alive_["w-3"] = native.daemon();
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-3 and servers s-1, again from step 2");
+}
+
+// The others would take it too, but the result is to be of one kind.
+TEST_F(TakeoverTest, AJobStaysWithTheKindOfItsWorkers) {
+  const auto join_gpu = [&](const char* name) {
+    v1::RegisterRequest gpu = Registration(Daemon(v1::WORKER, name));
+    gpu.set_backend("cuda");
+    gpu.mutable_device()->set_name("H");
+    ASSERT_TRUE(control_.Register(gpu, Now()).ok());
+    alive_[name] = gpu.daemon();
+  };
+  join_gpu("g-1");
+  for (const char* name : {"w-1", "s-1"}) Join(name);
+  v1::JobSpec spec = SmallJob("job", 1, 1);
+  spec.mutable_checkpoint()->set_every_steps(2);
+  const uint64_t job = SubmitSpec(spec);
+  AllReady(job);
+  ASSERT_EQ(Job(job).worker(0), "g-1");
+  HasCheckpoint(job, 2);
+  resume_.worker_kind = "cuda (H)";
+  resume_.own = true;
+  Leave("g-1", "");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 1 worker of kind cuda (H) (have: 1 x cpu)");
+  join_gpu("g-2");
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers g-2 and servers s-1, again from step 2");
+}
+
+// As after a restart of the coordinator, which does not know what the workers were: both kinds are
+// free, and the job would get the other one first.
+TEST_F(TakeoverTest, TheKindOfTheCheckpointCounts) {
+  for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+  v1::RegisterRequest gpu = Registration(Daemon(v1::WORKER, "g-1"));
+  gpu.set_backend("cuda");
+  gpu.mutable_device()->set_name("H");
+  v1::JobSpec spec = SmallJob("job", 1, 1);
+  spec.mutable_checkpoint()->set_every_steps(2);
+  const uint64_t job = SubmitSpec(spec);
+  AllReady(job);
+  ASSERT_EQ(Job(job).worker(0), "w-1");
+  HasCheckpoint(job, 2);
+  ASSERT_TRUE(control_.Register(gpu, Now()).ok());
+  alive_["g-1"] = gpu.daemon();
+  resume_.worker_kind = "cuda (H)";
+  resume_.own = true;
+  Leave("w-1", "");
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers g-1 and servers s-1, again from step 2");
+}
+
+// What somebody else trained may be gone on from on any kind; that does not change with a loss.
+TEST_F(TakeoverTest, ACheckpointOfAnotherJobKeepsNoKind) {
+  for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+  const uint64_t job = SubmitSpec(SmallJob("job", 1, 1));
+  AllReady(job);
+  resume_.worker_kind = "cuda (H)";
+  resume_.step = 1;
+  Leave("w-1", "");
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-2 and servers s-1, again from step 1");
+}
+
+TEST_F(TakeoverTest, AJobThatWaitsToStartAgainCanBeCancelled) {
+  const uint64_t job = RunningWithSpares(false);
+  Leave("w-1", "");
+  Leave("w-2", "");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-3)");
+  EXPECT_EQ(CancelJob(job, ""), "CANCELLED: cancelled by the user");
+}
+
 TEST_F(ControlPlaneTest, TwoHundredLivesAndDeathsLeaveNothingBehind) {
   for (uint64_t i = 1; i <= 200; ++i) {
     Join("w-1", i);
     Join("s-1", i);
     const uint64_t job = Submit("job", 1, 1);
-    ASSERT_EQ(Job(job).state(), v1::STARTING);
+    AllReady(job);
+    ASSERT_EQ(Job(job).state(), v1::RUNNING);
     Kill("w-1");
     Kill("s-1");
     Pass(5.1);
@@ -956,7 +1302,7 @@ TEST_F(SeveralJobsTest, PriorityDecidesWhoIsNextAndStopsNobody) {
   EXPECT_EQ(Job(middle).state(), v1::STARTING);
 }
 
-TEST_F(SeveralJobsTest, ALostServerFailsAllItsJobsALostWorkerItsOwn) {
+TEST_F(SeveralJobsTest, ALostServerFailsAllItsJobsALostWorkerIsMissedByItsOwn) {
   const uint64_t a = Submit("a", 1, 2);
   const uint64_t b = Submit("b", 1, 2);
   const uint64_t c = Submit("c", 1, 1);
@@ -964,13 +1310,13 @@ TEST_F(SeveralJobsTest, ALostServerFailsAllItsJobsALostWorkerItsOwn) {
   ASSERT_EQ(Job(c).server(0), "s-1");
   Kill("w-2");
   Pass(6);
-  EXPECT_EQ(StateOf(b), "FAILED: worker w-2 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(LossOf(b), "worker w-2 lost: no sign of life for 5.0 s (lease 5 s)");
   EXPECT_EQ(Job(a).state(), v1::RUNNING);
   EXPECT_EQ(Job(c).state(), v1::RUNNING);
   Kill("s-1");
   Pass(6);
-  EXPECT_EQ(StateOf(a), "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
-  EXPECT_EQ(StateOf(c), "FAILED: server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+  EXPECT_EQ(Job(a).state(), v1::FAILED);
+  EXPECT_EQ(Job(c).state(), v1::FAILED);
 }
 
 TEST_F(SeveralJobsTest, ABrokenLinkFailsTheJobOfTheLink) {
@@ -1035,6 +1381,183 @@ TEST_F(SeveralJobsTest, TheNextCheckpointIsNotForgottenWhenAJobEnds) {
   EXPECT_EQ(second->assignment->plan().job(), jobs[1]);
 }
 
+// A job of 6 steps that asks for checkpoints and has done all of them but the writing.
+class LastCheckpointTest : public ControlPlaneTest {
+ protected:
+  uint64_t Done() {
+    for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+    v1::JobSpec spec = SmallJob("job", 2, 1);
+    spec.mutable_checkpoint()->set_every_steps(4);
+    const uint64_t job = SubmitSpec(spec);
+    AllReady(job);
+    RunToTheEnd(job);
+    Copied(job, 4);
+    return job;
+  }
+
+  void Copied(uint64_t job, uint64_t step) {
+    v1::JobReport report;
+    report.mutable_snapshot()->set_step(step);
+    report.mutable_snapshot()->set_updates(step);
+    EXPECT_TRUE(Report("s-1", job, {report}).ok());
+  }
+
+  // What the disk has after the checkpoint of `step`.
+  static std::vector<v1::CheckpointSummary> Files(const std::vector<uint64_t>& steps) {
+    std::vector<v1::CheckpointSummary> all;
+    for (const uint64_t step : steps) all.emplace_back().set_step(step);
+    return all;
+  }
+
+  void Write(uint64_t step, const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all) {
+    const auto taken = control_.TakeCheckpoint();
+    ASSERT_TRUE(taken.has_value());
+    EXPECT_EQ(taken->step, step);
+    control_.OnCheckpoint(*taken, all, Now());
+    PlanAll();
+  }
+
+  std::vector<uint64_t> Wanted(uint64_t job) {
+    const auto steps = AssignmentOf("s-1", job)->snapshot_step();
+    return {steps.begin(), steps.end()};
+  }
+
+  std::string LastMessage(uint64_t job) {
+    std::string message;
+    const auto found = control_.jobs().EventsAfter(job, 0, 1000);
+    for (const v1::JobEvent& event : found->events) {
+      if (!event.message().empty()) message = event.message();
+    }
+    return message;
+  }
+};
+
+TEST_F(LastCheckpointTest, AJobHasSucceededWhenThatOfItsLastStepIsWritten) {
+  const uint64_t job = Done();
+  EXPECT_EQ(StateOf(job), "RUNNING: all workers and servers are ready");
+  EXPECT_EQ(Job(job).progress().steps_done(), 6u);
+  EXPECT_EQ(PhaseOf("w-1", job), "none");
+  EXPECT_EQ(PhaseOf("s-1", job), "RUN");
+  EXPECT_EQ(Wanted(job), (std::vector<uint64_t>{4, 6}));
+  Copied(job, 6);
+  Write(4, Files({4}));
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Write(6, Files({4, 6}));
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(PhaseOf("s-1", job), "HOLD");
+  EXPECT_TRUE(Job(job).weights_available());
+  EXPECT_EQ(Job(job).checkpoint_size(), 2);
+  EXPECT_EQ(LastMessage(job), "");
+}
+
+TEST_F(LastCheckpointTest, OneThatFailsIsSaidAndFailsNoJob) {
+  const uint64_t job = Done();
+  Copied(job, 6);
+  Write(4, absl::ResourceExhaustedError("the disk is full"));
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Write(6, absl::ResourceExhaustedError("the disk is full"));
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(LastMessage(job), "checkpoint of step 6 failed: the disk is full");
+  EXPECT_TRUE(Job(job).weights_available());
+}
+
+TEST_F(LastCheckpointTest, AServerThatSaysNothingIsNotAwaitedForEver) {
+  const uint64_t job = Done();
+  Write(4, Files({4}));
+  Pass(14);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Pass(2);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(LastMessage(job),
+            "no checkpoint of the last step, 6: not all servers have copied it within 15s");
+}
+
+TEST_F(LastCheckpointTest, WritingIsNotAwaitedForEverEither) {
+  const uint64_t job = Done();
+  Copied(job, 6);
+  Pass(300);
+  Write(4, Files({4}));
+  const auto taken = control_.TakeCheckpoint();
+  ASSERT_TRUE(taken.has_value());
+  // From the end of the one before.
+  Pass(599);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Pass(2);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(LastMessage(job), "no checkpoint of the last step, 6: it was not written within 10m");
+  // It may come all the same.
+  control_.OnCheckpoint(*taken, Files({4, 6}), Now());
+  EXPECT_EQ(Job(job).checkpoint_size(), 2);
+}
+
+TEST_F(LastCheckpointTest, ItsWorkersAreFreeMeanwhile) {
+  const uint64_t job = Done();
+  const uint64_t next = Submit("next");
+  EXPECT_EQ(PhaseOf("w-1", next), "PREPARE");
+  AllReady(next);
+  // Neither what they say of the job nor their end matters to it.
+  EXPECT_EQ(Report("w-2", job, {Failed(kUnavailable, "link lost")}).code(),
+            absl::StatusCode::kAborted);
+  Leave("w-2", "");
+  EXPECT_EQ(Job(next).state(), v1::QUEUED);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Copied(job, 6);
+  Write(4, Files({4}));
+  Write(6, Files({4, 6}));
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+}
+
+TEST_F(LastCheckpointTest, AServerThatIsLostTakesTheWeightsWithItAndNotTheSuccess) {
+  const uint64_t job = Done();
+  Leave("s-1", "");
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_FALSE(Job(job).weights_available());
+  EXPECT_EQ(LastMessage(job), "no checkpoint of the last step, 6: server s-1 left");
+}
+
+TEST_F(LastCheckpointTest, StepsThatWereSkippedCountAlsoWhenTheyAreToldLate) {
+  const uint64_t job = Done();
+  v1::JobReport report;
+  report.mutable_skipped_step()->set_step(5);
+  report.mutable_skipped_step()->set_why("inf");
+  EXPECT_TRUE(Report("s-1", job, {report}).ok());
+  EXPECT_EQ(Job(job).skipped_steps(), 1u);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+}
+
+TEST_F(LastCheckpointTest, ItCanBeCancelled) {
+  const uint64_t job = Done();
+  EXPECT_EQ(CancelJob(job, "enough"), "CANCELLED: enough");
+  EXPECT_EQ(PhaseOf("s-1", job), "none");
+}
+
+// Workers that do not say that they multiply BF16 by themselves.
+TEST_F(ControlPlaneTest, AJobInBf16GoesOnOnWorkersOfTheKindOfItsCheckpoint) {
+  for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+  v1::JobSpec spec = SmallJob("job", 2, 1);
+  spec.set_precision(v1::BF16);
+  spec.mutable_checkpoint()->set_every_steps(2);
+  for (const bool native : {true, false}) {
+    const auto submitted = control_.Submit(SubmissionOf(spec), Now());
+    ASSERT_TRUE(submitted.ok());
+    const auto to_plan = control_.TakeToPlan();
+    ASSERT_NE(to_plan, nullptr);
+    control_.OnPlanned(to_plan, ReportOn(*to_plan), Now(),
+                       ResumePoint{1, 1, native ? "cpu (native BF16)" : "cpu"});
+    if (!native) {
+      AllReady(submitted->id());
+      v1::JobReport report;
+      report.mutable_snapshot()->set_step(2);
+      EXPECT_TRUE(Report("s-1", submitted->id(), {report}).ok());
+      EXPECT_EQ(control_.TakeCheckpoint()->worker_kind, "cpu");
+      continue;
+    }
+    EXPECT_EQ(StateOf(submitted->id()),
+              "FAILED: resume_from: kind of workers: found cpu, expected cpu (native BF16) as of "
+              "the checkpoint; their sums differ");
+  }
+}
+
 TEST_F(SeveralJobsTest, OnlyAJobThatHasEndedIsDeletedWithItsWeights) {
   const uint64_t job = Submit("job", 1, 1);
   AllReady(job);
@@ -1096,10 +1619,33 @@ TEST_F(SeveralJobsTest, AJobInBf16IsNotAdmittedOnAMixtureOfWorkers) {
   EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(spec), false).ok());
   spec.set_precision(v1::BF16);
   EXPECT_EQ(control_.CheckAdmission(SubmissionOf(spec), false).message(),
-            "needs 4 workers of one kind, cluster has 3: w-2 multiplies BF16 by itself, w-1 does "
-            "not, and their sums differ");
+            "needs 4 workers of one kind, cluster has 1 x cpu (native BF16), 3 x cpu");
   spec.mutable_resources()->set_workers(3);
   EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(spec), false).ok());
+}
+
+TEST_F(SeveralJobsTest, WorkersOfAJobAreOfTheBackendThatItAsksForAndOfOneKind) {
+  for (const char* name : {"w-2", "w-4"}) {
+    v1::RegisterRequest gpu = Registration(Daemon(v1::WORKER, name));
+    gpu.set_backend("cuda");
+    gpu.mutable_device()->set_name("NVIDIA H200");
+    gpu.mutable_device()->set_compute_capability("9.0");
+    ASSERT_TRUE(control_.Register(gpu, Now()).ok());
+  }
+  v1::JobSpec spec = SmallJob("job", 3, 1);
+  EXPECT_EQ(control_.CheckAdmission(SubmissionOf(spec), false).message(),
+            "needs 3 workers of one kind, cluster has 2 x cuda (NVIDIA H200), 2 x cpu");
+  EXPECT_EQ(control_.ViewFor(SubmissionOf(SmallJob("job", 2, 1))).facts.worker(1).name(), "w-4");
+  spec.mutable_resources()->set_backend("cpu");
+  EXPECT_EQ(control_.CheckAdmission(SubmissionOf(spec), false).message(),
+            "needs 3 cpu workers, cluster has 2 x cuda (NVIDIA H200), 2 x cpu");
+  spec.mutable_resources()->set_workers(2);
+  EXPECT_TRUE(control_.CheckAdmission(SubmissionOf(spec), false).ok());
+  EXPECT_EQ(control_.ViewFor(SubmissionOf(spec)).facts.worker(1).name(), "w-3");
+  const v1::Cluster cluster = control_.DescribeCluster(Now());
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    EXPECT_EQ(daemon.device().compute_capability(), daemon.backend() == "cuda" ? "9.0" : "");
+  }
 }
 
 TEST_F(ControlPlaneTest, AJobWaitsForTheMemoryOfRunningOnes) {

@@ -68,6 +68,15 @@ std::string FailureOf(const JobRun::Effects& effects) {
   return effects.outcome->reason;
 }
 
+// Why the job must start again elsewhere.
+std::string LossOf(const JobRun::Effects& effects, bool pages_lost = false) {
+  EXPECT_TRUE(effects.outcome.has_value());
+  if (!effects.outcome.has_value()) return "";
+  EXPECT_EQ(effects.outcome->state, v1::PREEMPTED);
+  EXPECT_EQ(effects.outcome->pages_lost, pages_lost);
+  return effects.outcome->reason;
+}
+
 TEST_F(JobRunTest, FindsItsDaemonsByTheirIncarnation) {
   EXPECT_EQ(run_.Find(Daemon(v1::WORKER, "w-2"))->index, 1u);
   EXPECT_EQ(run_.Find(Daemon(v1::SERVER, "s-1"))->role, v1::SERVER);
@@ -220,8 +229,18 @@ TEST_F(JobRunTest, ABrokenLinkIsHeldBackUntilTheLostPeerIsKnown) {
   EXPECT_FALSE(run_.OnReport(kWorker2, Failed(kUnavailable, "link to s-1 lost"), At(12))
                    .outcome.has_value());
   EXPECT_FALSE(run_.OnTime(At(14.9)).outcome.has_value());
-  EXPECT_EQ(FailureOf(run_.OnGone(kServer, "lost", "no sign of life for 5.0 s (lease 5 s)")),
+  EXPECT_EQ(LossOf(run_.OnGone(kServer, "lost", "no sign of life for 5.0 s (lease 5 s)"), true),
             "server s-1 lost: no sign of life for 5.0 s (lease 5 s)");
+}
+
+TEST_F(JobRunTest, ALostDeviceIsTheReasonThoughALinkBrokeFirst) {
+  StartRunning();
+  EXPECT_FALSE(run_.OnReport(kWorker1, Failed(kUnavailable, "link to w-2 lost"), At(10))
+                   .outcome.has_value());
+  v1::JobReport lost = Failed(kInternal, "cuda: Gemm: an illegal memory access");
+  lost.mutable_failed()->set_daemon_at_fault(true);
+  EXPECT_EQ(LossOf(run_.OnReport(kWorker2, lost, At(11))),
+            "worker w-2 has lost its device: INTERNAL: cuda: Gemm: an illegal memory access");
 }
 
 TEST_F(JobRunTest, ABrokenLinkIsTheReasonWhenNobodyIsLostWithinALease) {
@@ -301,13 +320,13 @@ TEST_F(PipelineRunTest, ABrokenLinkBetweenWorkersIsHeldBackUntilTheLostOneIsKnow
   EXPECT_FALSE(run_.OnReport(last, Failed(kNotFound, "worker w-2 does not hold job 1"), At(11))
                    .outcome.has_value());
   EXPECT_FALSE(run_.OnTime(At(14.9)).outcome.has_value());
-  EXPECT_EQ(FailureOf(run_.OnGone(kWorker2, "lost", "no sign of life for 5.0 s (lease 5 s)")),
+  EXPECT_EQ(LossOf(run_.OnGone(kWorker2, "lost", "no sign of life for 5.0 s (lease 5 s)")),
             "worker w-2 lost: no sign of life for 5.0 s (lease 5 s)");
 }
 
 TEST_F(JobRunTest, ADaemonThatLeavesIsNamed) {
-  EXPECT_EQ(FailureOf(run_.OnGone(kWorker1, "left", "SIGTERM")), "worker w-1 left: SIGTERM");
-  EXPECT_EQ(FailureOf(run_.OnGone(kWorker1, "left", "")), "worker w-1 left");
+  EXPECT_EQ(LossOf(run_.OnGone(kWorker1, "left", "SIGTERM")), "worker w-1 left: SIGTERM");
+  EXPECT_EQ(LossOf(run_.OnGone(kWorker1, "left", "")), "worker w-1 left");
 }
 
 // Reports that waited while the coordinator was away come one worker after another.

@@ -114,7 +114,52 @@ TEST(JobTableTest, KnowsWhoIsStillToReadACheckpoint) {
   EXPECT_EQ(table.ResumersOf(7), (std::map<uint64_t, uint64_t>{{40, 1}, {60, 2}}));
   ASSERT_TRUE(table.ChangeState(2, v1::RUNNING, "", kNow).ok());
   End(&table, 1);
+  // It comes back to it when it loses a worker, until it has one of its own.
+  EXPECT_EQ(table.ResumersOf(7), (std::map<uint64_t, uint64_t>{{60, 2}}));
+  v1::CheckpointSummary own;
+  own.set_step(80);
+  table.SetCheckpoints(2, {own}, 80, kNow);
   EXPECT_TRUE(table.ResumersOf(7).empty());
+}
+
+TEST(JobTableTest, AJobThatStartsAgainForgetsWhatItDoesAgain) {
+  JobTable table({});
+  const uint64_t id = Submitted(&table);
+  const auto change = [&table, id](v1::JobState state, const std::string& reason) {
+    ASSERT_TRUE(table.ChangeState(id, state, reason, kNow).ok());
+  };
+  change(v1::STARTING, "");
+  change(v1::RUNNING, "");
+  const auto train = [&table, id](uint64_t begin, uint64_t end) {
+    for (uint64_t s = begin; s < end; ++s) {
+      v1::StepMetrics step;
+      step.set_step(s);
+      step.set_samples(8);
+      table.AddStep(id, step, kNow);
+    }
+  };
+  train(0, 7);
+  for (const uint64_t s : {2, 4, 6}) {
+    v1::Evaluation evaluation;
+    evaluation.set_step(s);
+    table.AddEvaluation(id, evaluation, kNow);
+  }
+  table.AddSkippedSteps(id, 3);
+  change(v1::PREEMPTED, "worker w-1 lost");
+  change(v1::QUEUED, "");
+  EXPECT_EQ(table.LossesOf(id), (std::vector<std::string>{"worker w-1 lost"}));
+  EXPECT_EQ(table.Queued(), std::vector<uint64_t>{id});
+  table.GoBack(id, 4, 2);
+  change(v1::STARTING, "");
+  EXPECT_TRUE(table.StepsOf(id).empty());
+  train(4, 6);
+  EXPECT_EQ(table.StepsOf(id).size(), 2u);
+  const v1::Job& job = *table.Get(id);
+  EXPECT_EQ(job.progress().steps_done(), 6u);
+  EXPECT_EQ(job.progress().samples(), 9 * 8u);
+  EXPECT_EQ(job.skipped_steps(), 2u);
+  ASSERT_EQ(job.evaluation_size(), 1);
+  EXPECT_EQ(job.evaluation(0).step(), 2u);
 }
 
 TEST(JobTableTest, RefusesMoreThanTheQueueHolds) {

@@ -56,6 +56,24 @@ TEST(MembershipTest, SameProcessRegistersAgainWithoutHarm) {
   EXPECT_EQ(members.daemons().size(), 1u);
 }
 
+TEST(MembershipTest, AFaultIsThatOfTheProcess) {
+  Membership members({});
+  ASSERT_TRUE(members.Register(Request(Identity("w1", 7)), At(0)).ok());
+  const auto fault = [&members] { return members.daemons().begin()->second.fault; };
+  EXPECT_FALSE(members.SetFault(Identity("w2", 7), "not there"));
+  EXPECT_TRUE(members.SetFault(Identity("w1", 7), "device lost"));
+  EXPECT_FALSE(members.SetFault(Identity("w1", 7), "said again"));
+  EXPECT_TRUE(members.Renew(Identity("w1", 7), At(1)).ok());
+  ASSERT_TRUE(members.Register(Request(Identity("w1", 7)), At(2)).ok());
+  EXPECT_EQ(fault(), "device lost");
+  ASSERT_EQ(members.ExpireLeases(At(8)).size(), 1u);
+  ASSERT_TRUE(members.Register(Request(Identity("w1", 7)), At(9)).ok());
+  EXPECT_EQ(fault(), "device lost");
+  members.Leave(Identity("w1", 7));
+  ASSERT_TRUE(members.Register(Request(Identity("w1", 8)), At(10)).ok());
+  EXPECT_EQ(fault(), "");
+}
+
 TEST(MembershipTest, ALivingDaemonKeepsItsNameAgainstAnotherProcess) {
   Membership members({});
   ASSERT_TRUE(members.Register(Request(Identity("w1", 7)), At(0)).ok());

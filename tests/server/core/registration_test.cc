@@ -57,6 +57,18 @@ TEST(RegistrationTest, NamesTheFieldAtFault) {
   v1::RegisterRequest worker = Registration(Daemon(v1::WORKER, "w"));
   worker.set_backend(std::string(1000, 'x'));
   ExpectFault(worker, "backend: found 1000 bytes");
+  worker = Registration(Daemon(v1::WORKER, "w"));
+  worker.mutable_device()->set_driver(std::string(129, 'x'));
+  ExpectFault(worker, "device: found a text of 129 bytes, expected at most 128");
+}
+
+TEST(RegistrationTest, AUnitIsABackendAndItsDevice) {
+  v1::RegisterRequest worker = Registration(Daemon(v1::WORKER, "w"));
+  worker.set_backend("cpu");
+  EXPECT_EQ(UnitOf(worker), "cpu");
+  worker.set_backend("cuda");
+  worker.mutable_device()->set_name("NVIDIA H200");
+  EXPECT_EQ(UnitOf(worker), "cuda NVIDIA H200");
 }
 
 TEST(RegistrationTest, ASpeedIsANumberOrNotKnown) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/model/field_fault.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -42,6 +43,23 @@ TEST(ResumeCheckTest, WhatDoesNotChangeTheResultMayDiffer) {
   spec.mutable_evaluation()->set_off(true);
   spec.set_precision(v1::FP32);
   EXPECT_THAT(Faults(spec), ElementsAre());
+}
+
+TEST(ResumeCheckTest, WorkersMustSumAsThoseOfTheCheckpoint) {
+  for (const v1::Precision precision : {v1::FP32, v1::BF16, v1::TF32}) {
+    for (const bool again : {false, true}) {
+      EXPECT_TRUE(CheckResumeKind(precision, again, "cpu", "cpu").ok());
+      // Not known.
+      EXPECT_TRUE(CheckResumeKind(precision, again, "cpu", "").ok());
+      EXPECT_TRUE(CheckResumeKind(precision, again, "", "cpu").ok());
+      // Only somebody who asks for it gets a result of two kinds.
+      EXPECT_EQ(CheckResumeKind(precision, again, "cpu", "cuda (H)").ok(),
+                precision == v1::FP32 && !again);
+    }
+  }
+  EXPECT_EQ(CheckResumeKind(v1::BF16, false, "cpu", "cpu (native BF16)"),
+            absl::FailedPreconditionError("kind of workers: found cpu, expected cpu (native BF16) "
+                                          "as of the checkpoint; their sums differ"));
 }
 
 TEST(ResumeCheckTest, LengthMustBeTheSameWhereTheLearningRateFollowsFromIt) {

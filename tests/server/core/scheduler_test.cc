@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 
 namespace sangam {
 namespace {
@@ -171,38 +172,50 @@ TEST(SchedulerTest, LackingDaemonsAreCounted) {
 
 QueuedJob Bf16Job(uint64_t id, uint32_t workers) {
   QueuedJob job{id, "b", workers, 1};
-  job.bf16 = true;
+  job.precision = v1::BF16;
   return job;
 }
 
-TEST(SchedulerTest, WorkersOfAJobInBf16AreOfOneKind) {
+void MultiplyBf16(CandidateDaemon* worker) { worker->native = {v1::FP32, v1::BF16}; }
+
+// "c1" and "c2" are CPUs, "g1", "g2" and "g3" GPUs, of which the last is another one.
+ClusterSnapshot MixedCluster(const std::vector<QueuedJob>& queued) {
+  ClusterSnapshot snapshot = Snapshot({"c1", "c2", "g1", "g2", "g3"}, {"s1"}, queued);
+  for (CandidateDaemon& worker : snapshot.workers) {
+    worker.backend = worker.name[0] == 'g' ? "cuda" : "cpu";
+    if (worker.name[0] == 'g') worker.device = worker.name == "g3" ? "NVIDIA L4" : "NVIDIA H200";
+  }
+  return snapshot;
+}
+
+TEST(SchedulerTest, WorkersOfAJobInBf16AllMultiplyItOrAllDoNot) {
   ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {"s1"}, {Bf16Job(4, 2)});
-  // Among those of one kind nothing changes.
+  for (CandidateDaemon& worker : snapshot.workers) worker.backend = "cpu";
   EXPECT_EQ(Started(snapshot), "4: w1 w2 on s1");
   // The faster ones when there are enough, else others.
-  snapshot.workers[1].native_bf16 = true;
+  MultiplyBf16(&snapshot.workers[1]);
   EXPECT_EQ(Started(snapshot), "4: w1 w3 on s1");
-  snapshot.workers[3].native_bf16 = true;
+  MultiplyBf16(&snapshot.workers[3]);
   EXPECT_EQ(Started(snapshot), "4: w2 w4 on s1");
-  // One alone, and a job in FP32, run anywhere.
   snapshot.queued = {Bf16Job(4, 1)};
-  EXPECT_EQ(Started(snapshot), "4: w1 on s1");
+  EXPECT_EQ(Started(snapshot), "4: w2 on s1");
+  // A job in FP32 runs anywhere, and one in TF32, which none of them multiplies.
   snapshot.queued = {{4, "f", 3, 1}};
   EXPECT_EQ(Started(snapshot), "4: w1 w2 w3 on s1");
+  snapshot.queued[0].precision = v1::TF32;
+  EXPECT_EQ(Started(snapshot), "4: w1 w2 w3 on s1");
   snapshot.queued = {Bf16Job(4, 3)};
-  EXPECT_EQ(Reasons(snapshot),
-            (Names{"4: waiting for 1 of 3 workers of one kind: w2 multiplies BF16 by itself, w1 "
-                   "does not, and their sums differ"}));
+  EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 3 workers of one kind (have: 2 x cpu "
+                                      "(native BF16), 2 x cpu)"}));
   EXPECT_EQ(LackingDaemons(snapshot.queued[0], snapshot.workers, snapshot.servers),
-            (Names{"needs 3 workers of one kind, cluster has 2: w2 multiplies BF16 by itself, w1 "
-                   "does not, and their sums differ"}));
+            (Names{"needs 3 workers of one kind, cluster has 2 x cpu (native BF16), 2 x cpu"}));
   EXPECT_EQ(LackingDaemons(Bf16Job(4, 2), snapshot.workers, snapshot.servers), Names{});
 }
 
 TEST(SchedulerTest, AJobInBf16WaitsForBusyWorkersOfItsKindAndIsNotKeptFromThem) {
   ClusterSnapshot snapshot =
       Snapshot({"w1", "w2", "w3", "w4"}, {"s1"}, {Bf16Job(4, 3), {5, "small", 1, 1}});
-  for (int w : {0, 1, 2}) snapshot.workers[w].native_bf16 = true;
+  for (int w : {0, 1, 2}) MultiplyBf16(&snapshot.workers[w]);
   snapshot.running = {{3, "r", 0, {"w1", "w4"}, {{"s1", 0}}}};
   EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 3 workers of one kind, busy with job 3 "
                                       "(r)",
@@ -210,6 +223,75 @@ TEST(SchedulerTest, AJobInBf16WaitsForBusyWorkersOfItsKindAndIsNotKeptFromThem) 
   // Of w4 job 4 has no use.
   snapshot.running = {{3, "r", 0, {"w1", "w2", "w3"}, {{"s1", 0}}}};
   EXPECT_EQ(Started(snapshot), "5: w4 on s1");
+}
+
+TEST(SchedulerTest, WorkersOfAJobHaveOneBackendAndOneDevice) {
+  EXPECT_EQ(Started(MixedCluster({{4, "a", 2, 1}})), "4: g1 g2 on s1");
+  EXPECT_EQ(Started(MixedCluster({{4, "a", 1, 1}})), "4: g1 on s1");
+  // The first kind that can start the job now.
+  ClusterSnapshot snapshot = MixedCluster({{4, "a", 2, 1}});
+  snapshot.running = {{3, "r", 0, {"g2"}, {{"s1", 0}}}};
+  EXPECT_EQ(Started(snapshot), "4: c1 c2 on s1");
+  snapshot.queued[0].workers = 3;
+  EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 3 workers of one kind (have: 2 x cuda "
+                                      "(NVIDIA H200), 1 x cuda (NVIDIA L4), 2 x cpu)"}));
+  EXPECT_EQ(LackingDaemons(snapshot.queued[0], snapshot.workers, snapshot.servers),
+            (Names{"needs 3 workers of one kind, cluster has 2 x cuda (NVIDIA H200), 1 x cuda "
+                   "(NVIDIA L4), 2 x cpu"}));
+}
+
+TEST(SchedulerTest, KindsThatMultiplyThePrecisionComeFirst) {
+  ClusterSnapshot snapshot = MixedCluster({Bf16Job(4, 1)});
+  MultiplyBf16(&snapshot.workers[1]);
+  EXPECT_EQ(Started(snapshot), "4: c2 on s1");
+  snapshot.workers[4].native = {v1::BF16, v1::TF32};
+  EXPECT_EQ(Started(snapshot), "4: g3 on s1");
+  snapshot.queued[0].precision = v1::TF32;
+  EXPECT_EQ(Started(snapshot), "4: g3 on s1");
+}
+
+TEST(SchedulerTest, AJobMayAskForABackend) {
+  ClusterSnapshot snapshot = MixedCluster({{4, "a", 2, 1}});
+  snapshot.queued[0].backend = "cpu";
+  EXPECT_EQ(Started(snapshot), "4: c1 c2 on s1");
+  // It does not fall back to another one.
+  snapshot.running = {{3, "r", 0, {"c2"}, {{"s1", 0}}}};
+  EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 2 cpu workers, busy with job 3 (r)"}));
+  snapshot.queued[0].workers = 3;
+  EXPECT_EQ(LackingDaemons(snapshot.queued[0], snapshot.workers, snapshot.servers),
+            (Names{"needs 3 cpu workers, cluster has 2 x cuda (NVIDIA H200), 1 x cuda (NVIDIA "
+                   "L4), 2 x cpu"}));
+  snapshot.queued[0].backend = "cuda";
+  EXPECT_EQ(Reasons(snapshot),
+            (Names{"4: waiting for 1 of 3 cuda workers of one kind (have: 2 x cuda (NVIDIA H200), "
+                   "1 x cuda (NVIDIA L4), 2 x cpu)"}));
+  // With the kind that is counted as busy it could start one day.
+  snapshot.queued[0].workers = 2;
+  snapshot.running = {{3, "r", 0, {"g1", "g2"}, {{"s1", 0}}}};
+  EXPECT_EQ(Reasons(snapshot),
+            (Names{"4: waiting for 2 of 2 cuda workers of one kind, busy with job 3 (r)"}));
+}
+
+TEST(SchedulerTest, AJobLeavesAKindToTheOneInFrontThatWaitsForIt) {
+  ClusterSnapshot snapshot = MixedCluster({{4, "front", 2, 1}, {5, "small", 1, 1}});
+  snapshot.queued[0].backend = "cuda";
+  snapshot.running = {{3, "r", 0, {"g2"}, {{"s1", 0}}}};
+  EXPECT_EQ(Started(snapshot), "5: g3 on s1");
+  snapshot.running[0].workers = {"g2", "g3"};
+  EXPECT_EQ(Started(snapshot), "5: c1 on s1");
+  snapshot.running[0].workers = {"g2", "g3", "c1", "c2"};
+  EXPECT_EQ(Reasons(snapshot)[1], "5: waiting behind job 4 (front)");
+}
+
+TEST(SchedulerTest, LikelyWorkersAreThoseOfTheKindThatHasEnough) {
+  const ClusterSnapshot snapshot = MixedCluster({});
+  EXPECT_EQ(LikelyWorkers({0, "a", 2, 1}, snapshot.workers), (Names{"g1", "g2"}));
+  EXPECT_EQ(LikelyWorkers({0, "a", 9, 1}, snapshot.workers), (Names{"g1", "g2"}));
+  QueuedJob job{0, "a", 1, 1};
+  job.backend = "cpu";
+  EXPECT_EQ(LikelyWorkers(job, snapshot.workers), (Names{"c1"}));
+  job.backend = "other";
+  EXPECT_EQ(LikelyWorkers(job, snapshot.workers), Names{});
 }
 
 // Random arrivals and ends: nobody waits for one that stood behind him and started later, and when
@@ -220,7 +302,9 @@ TEST(SchedulerTest, NobodyStarves) {
     ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {}, {});
     // Two of each kind, in half of the rounds.
     const bool mixed = round % 2 == 1;
-    for (int w : {1, 2}) snapshot.workers[w].native_bf16 = mixed;
+    for (int w : {1, 2}) {
+      if (mixed) MultiplyBf16(&snapshot.workers[w]);
+    }
     snapshot.servers = {{"s1", 0, 100}, {"s2", 0, 100}, {"s3", 0, 0}};
     uint64_t last = 0;
     std::map<uint64_t, int> overtaken;
@@ -229,7 +313,7 @@ TEST(SchedulerTest, NobodyStarves) {
         snapshot.queued.push_back({++last, "j", static_cast<uint32_t>(1 + random() % 4),
                                    static_cast<uint32_t>(1 + random() % 3), 0, random() % 101});
         QueuedJob& added = snapshot.queued.back();
-        added.bf16 = random() % 2 == 0 && (added.workers <= 2 || !mixed);
+        if (random() % 2 == 0 && (added.workers <= 2 || !mixed)) added.precision = v1::BF16;
       }
       while (const auto start = Decide(snapshot).start) {
         const auto job = std::find_if(snapshot.queued.begin(), snapshot.queued.end(),

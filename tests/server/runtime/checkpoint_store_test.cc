@@ -292,6 +292,18 @@ TEST(CheckpointStoreTest, ACheckpointOfAJobThatPredictsNumbersIsRead) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(CheckpointStoreTest, AManifestKnowsTheKindOfItsWorkers) {
+  for (const char* kind : {"", "cpu", "cuda (\"H\", native BF16)"}) {
+    CheckpointManifest manifest = Manifest(1, 8);
+    manifest.worker_kind = kind;
+    const auto text = EncodeManifest(manifest);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto decoded = DecodeManifest(*text);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->worker_kind, kind);
+  }
+}
+
 TEST(CheckpointStoreTest, AManifestThatIsNestedTooDeepIsRefused) {
   const std::string root = testing::FreshFolder("deep");
   const CheckpointStore store(root);

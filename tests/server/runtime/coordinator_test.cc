@@ -280,6 +280,62 @@ TEST_F(CoordinatorTest, AResumeThatIsAskedAgainIsTheSameJobAlsoWithNewerCheckpoi
   EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
+// A job that has lost its worker begins where its newest good checkpoint says, and the servers get
+// the pages of that one.
+TEST_F(CoordinatorTest, AJobStartsAgainFromItsNewestGoodCheckpoint) {
+  const std::string folder = FreshFolder("again");
+  const CheckpointStore store(folder);
+  coordinator_.SetCheckpoints(&store, nullptr);
+  Register(server_);
+  Register(worker_);
+  v1::SubmitJobRequest request = SubmitRequest("job");
+  request.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+  ASSERT_TRUE(WriteCheckpoint(store, 90, 3, request.spec()).ok());
+  request.mutable_spec()->set_resume_from("90/3");
+  const uint64_t job = coordinator_.Submit(request)->id();
+  const auto again_from = [&](uint64_t incarnation) -> uint64_t {
+    v1::LeaveRequest leave;
+    *leave.mutable_daemon() = Daemon(v1::WORKER, "w-1", incarnation);
+    coordinator_.Leave(leave);
+    EXPECT_EQ(coordinator_.Get("job")->state(), v1::QUEUED);
+    Register(Daemon(v1::WORKER, "w-1", incarnation + 1));
+    coordinator_.Tick();
+    EXPECT_EQ(coordinator_.Get("job")->state(), v1::STARTING);
+    const auto held = coordinator_.Heartbeat(HeartbeatOf(server_, 0, 0));
+    EXPECT_TRUE(held.ok() && held->assignment_size() == 1);
+    const v1::Assignment& assignment = held->assignment(0);
+    v1::ReadCheckpointRequest read;
+    *read.mutable_daemon() = server_;
+    read.set_job(job);
+    read.set_generation(assignment.plan().generation());
+    uint64_t frames = 0;
+    EXPECT_TRUE(coordinator_
+                    .ReadCheckpoint(read,
+                                    [&](const v1::FrameHeader& header, absl::string_view) {
+                                      EXPECT_EQ(header.step(), assignment.first_step());
+                                      ++frames;
+                                      return absl::OkStatus();
+                                    })
+                    .ok());
+    EXPECT_GT(frames, 0u);
+    return assignment.first_step();
+  };
+  // None of its own yet.
+  EXPECT_EQ(again_from(1), 3u);
+  ASSERT_TRUE(WriteCheckpoint(store, job, 4, request.spec()).ok());
+  EXPECT_EQ(again_from(2), 4u);
+  ASSERT_TRUE(WriteCheckpoint(store, job, 5, request.spec()).ok());
+  for (const auto& entry :
+       std::filesystem::directory_iterator(absl::StrCat(folder, "/", job, "/step-5"))) {
+    if (entry.path().extension() == ".json") continue;
+    std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) / 2);
+  }
+  EXPECT_EQ(again_from(3), 4u);
+  const auto described = coordinator_.Get("job");
+  EXPECT_NE(described->reason().find("again from step 4"), std::string::npos);
+  EXPECT_EQ(described->generation(), 4u);
+}
+
 TEST_F(CoordinatorTest, CheckpointsOfAForgottenJobCanBeDeleted) {
   const CheckpointStore store(FreshFolder("forgotten"));
   coordinator_.SetCheckpoints(&store, nullptr);
@@ -496,8 +552,12 @@ TEST_F(CoordinatorTest, TickEndsLeases) {
     coordinator_.Tick();
   }
   const auto job = coordinator_.Get("job");
-  EXPECT_EQ(job->state(), v1::FAILED);
-  EXPECT_NE(job->reason().find("lost: no sign of life"), std::string::npos) << job->reason();
+  EXPECT_EQ(job->state(), v1::QUEUED);
+  // Submitted, started, lost, queued again.
+  ASSERT_EQ(job->history_size(), 4);
+  EXPECT_EQ(job->history(2).state(), v1::PREEMPTED);
+  EXPECT_NE(job->history(2).reason().find("lost: no sign of life"), std::string::npos)
+      << job->history(2).reason();
   const v1::Cluster cluster = coordinator_.DescribeCluster();
   ASSERT_EQ(cluster.daemon_size(), 2);
   EXPECT_FALSE(cluster.daemon(0).alive());

@@ -274,43 +274,6 @@ TEST(JobShardTest, ReducedShardKeepsTheLastWeightsForReaders) {
                "ended");
 }
 
-TEST(JobShardTest, GoesOverToALaterGeneration) {
-  const v1::Assignment job = SmallJob(5, 2, {"a"});
-  const auto shard = MakeShard(job, "a");
-  ASSERT_TRUE(Push(shard.get(), job.plan(), {0, 0, 10}, 0).ok());
-  v1::Assignment later = job;
-  later.mutable_plan()->set_generation(3);
-  later.mutable_plan()->mutable_worker(0)->set_name("w9");
-  ASSERT_TRUE(shard->BeginGeneration(later, *LayOutShard(later, "a")).ok());
-  ExpectStatus(shard->CheckHello(HelloHeader(job.plan()), Hello(job.plan(), 0)),
-               absl::StatusCode::kAborted, "generation");
-  EXPECT_TRUE(shard->CheckHello(HelloHeader(later.plan()), Hello(later.plan(), 0)).ok());
-  ExpectStatus(Push(shard.get(), job.plan(), {0, 10, 10}, 0), absl::StatusCode::kAborted,
-               "generation");
-  // A page that was further ignores the redone step, the others take it.
-  for (const PageName& page : SmallJobPages()) {
-    ASSERT_TRUE(Push(shard.get(), later.plan(), page, 0).ok());
-  }
-  EXPECT_EQ(shard->ignored().finished, 1u);
-  for (const PageWeights& weights : shard->ReadWeights()) EXPECT_EQ(weights.header.step(), 1u);
-}
-
-TEST(JobShardTest, RefusesAGenerationThatMovesPages) {
-  const v1::Assignment job = SmallJob(5, 2, {"a", "b"});
-  const auto shard = MakeShard(job, "a");
-  v1::Assignment moved = job;
-  moved.mutable_plan()->set_generation(2);
-  moved.mutable_plan()->mutable_segment_pages(1)->set_server(0, 0);
-  ExpectStatus(shard->BeginGeneration(moved, *LayOutShard(moved, "a")),
-               absl::StatusCode::kUnimplemented, "generation 2");
-  v1::Assignment other_schema = job;
-  other_schema.mutable_plan()->set_generation(2);
-  other_schema.mutable_plan()->set_schema_hash(1);
-  ExpectStatus(shard->BeginGeneration(other_schema, *LayOutShard(other_schema, "a")),
-               absl::StatusCode::kUnimplemented, "schema");
-  EXPECT_TRUE(shard->CheckHello(HelloHeader(job.plan()), Hello(job.plan(), 0)).ok());
-}
-
 // Gradients that depend on weights and share, so that a wrong step or a lost share shows.
 std::vector<float> GradientOf(const std::vector<float>& weights, uint32_t share) {
   std::vector<float> gradient(weights.size());

@@ -227,35 +227,38 @@ TEST(ShardTableTest, WeightsOfALostProcessAreNotMadeUp) {
   EXPECT_EQ(table.Find(6).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(ShardTableTest, LaterGenerationIsReportedAndKeepsTheWeights) {
+TEST(ShardTableTest, ALaterGenerationBeginsAnewAndMayMovePages) {
   ShardTable table("a");
-  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  const v1::Assignment job = SmallJob(5, 2, {"a", "b"});
   table.Reconcile({job});
   table.Reconcile({InPhase(job, v1::Assignment::RUN)});
   const std::shared_ptr<ParameterShard> shard = *table.Find(5);
-  ASSERT_TRUE(PushAll(shard.get(), job.plan(), 0).ok());
-  v1::Assignment later = job;
+  v1::Assignment later = SmallJob(5, 2, {"a"});
   later.mutable_plan()->set_generation(2);
   const std::vector<v1::ReportRequest> reports = table.Reconcile({later});
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].generation(), 2u);
   EXPECT_TRUE(reports[0].report(0).has_ready());
-  EXPECT_EQ(*table.Find(5), shard);
-  EXPECT_EQ(PushAll(shard.get(), job.plan(), 1).code(), absl::StatusCode::kAborted);
-  EXPECT_TRUE(PushAll(shard.get(), later.plan(), 1).ok());
+  const std::shared_ptr<ParameterShard> again = *table.Find(5);
+  EXPECT_NE(again, shard);
+  EXPECT_EQ(table.MemoryBytes(), kFull);
+  // Whoever still has the old one is told.
+  EXPECT_EQ(PushAll(shard.get(), job.plan(), 0).code(), absl::StatusCode::kNotFound);
+  table.Reconcile({InPhase(later, v1::Assignment::RUN)});
+  EXPECT_TRUE(PushAll(again.get(), later.plan(), 0).ok());
   // The older one, should it come again, is superseded.
   EXPECT_TRUE(table.Reconcile({job}).empty());
-  EXPECT_TRUE(PushAll(shard.get(), later.plan(), 2).ok());
+  EXPECT_TRUE(PushAll(again.get(), later.plan(), 1).ok());
 }
 
-TEST(ShardTableTest, LaterGenerationThatCannotBeFollowedFails) {
+TEST(ShardTableTest, ALaterGenerationThatWasNotPreparedFails) {
   ShardTable table("a");
-  const v1::Assignment job = SmallJob(5, 2, {"a", "b"});
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
   table.Reconcile({job});
-  v1::Assignment later = SmallJob(5, 2, {"a"});
+  v1::Assignment later = InPhase(job, v1::Assignment::RUN);
   later.mutable_plan()->set_generation(2);
   EXPECT_EQ(Failure(table.Reconcile({later})).code(),
-            static_cast<int>(absl::StatusCode::kUnimplemented));
+            static_cast<int>(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(table.Find(5).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(table.MemoryBytes(), 0u);
 }
