@@ -94,9 +94,12 @@ void Cluster::StartServer(const std::string& name) {
         &ignored);
 }
 
-void Cluster::StartWorker(const std::string& name, const std::vector<std::string>& flags) {
-  std::vector<std::string> argv = {WorkerBinary(), absl::StrCat("--coordinator=", address_),
-                                   absl::StrCat("--name=", name), "--threads=1"};
+void Cluster::StartWorker(const std::string& name, const std::vector<std::string>& flags,
+                          const std::vector<std::string>& command) {
+  std::vector<std::string> argv = command;
+  if (argv.empty()) argv.push_back(WorkerBinary());
+  argv.insert(argv.end(), {absl::StrCat("--coordinator=", address_), absl::StrCat("--name=", name),
+                           "--threads=1"});
   if (!options_.data_root.empty()) {
     argv.push_back(absl::StrCat("--data_root=", options_.data_root));
   }

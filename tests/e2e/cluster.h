@@ -55,7 +55,9 @@ class Cluster {
   void RestartCoordinator(absl::Duration away);
   // More daemons, which know the coordinator.
   void StartServer(const std::string& name);
-  void StartWorker(const std::string& name, const std::vector<std::string>& flags = {});
+  // `command`: what starts the worker, in place of WorkerBinary().
+  void StartWorker(const std::string& name, const std::vector<std::string>& flags = {},
+                   const std::vector<std::string>& command = {});
 
   // The daemon of that name ("coordinator" for the first).
   Subprocess& daemon(const std::string& name);

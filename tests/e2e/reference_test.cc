@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -18,30 +16,13 @@
 #include "tests/testing/idx_files.h"
 #include "tests/testing/reference_trainer.h"
 #include "tests/testing/subprocess.h"
+#include "tests/testing/weight_file.h"
 
 namespace sangam::testing {
 namespace {
 
 constexpr int kTrainSamples = 200;
 constexpr int kTestSamples = 70;
-
-// A second reader of the format, written from its description.
-std::map<std::string, std::vector<float>> ParseSafetensors(const std::string& bytes) {
-  std::map<std::string, std::vector<float>> tensors;
-  uint64_t header_size = 0;
-  std::memcpy(&header_size, bytes.data(), sizeof(header_size));
-  const nlohmann::json header = nlohmann::json::parse(bytes.substr(8, header_size));
-  for (const auto& [name, tensor] : header.items()) {
-    if (name == "__metadata__") continue;
-    EXPECT_EQ(tensor["dtype"], "F32");
-    const uint64_t begin = tensor["data_offsets"][0];
-    const uint64_t end = tensor["data_offsets"][1];
-    std::vector<float> values((end - begin) / sizeof(float));
-    std::memcpy(values.data(), bytes.data() + 8 + header_size + begin, end - begin);
-    tensors[name] = values;
-  }
-  return tensors;
-}
 
 class ReferenceTest : public ::testing::TestWithParam<TestJob> {};
 

@@ -64,6 +64,20 @@ class ResumeTest : public ::testing::Test {
     return bytes.ok() ? *bytes : "";
   }
 
+  // Steps of the job's checkpoints, ascending.
+  std::vector<int> Steps(const std::string& job) {
+    const Finished listed =
+        cluster_->Client({"checkpoint", "list", job, "--output=json"}, absl::Seconds(30));
+    const auto checkpoints = nlohmann::json::parse(listed.output, nullptr, false);
+    EXPECT_TRUE(checkpoints.contains("checkpoint")) << listed.output;
+    std::vector<int> steps;
+    for (const auto& checkpoint : checkpoints["checkpoint"]) {
+      steps.push_back(std::stoi(checkpoint["step"].get<std::string>()));
+    }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+  }
+
   std::string folder_;
   std::unique_ptr<Cluster> cluster_;
 };
@@ -87,7 +101,11 @@ TEST_F(ResumeTest, SameBitsOnOtherClustersAndStrategies) {
   const Finished verified =
       cluster_->Client({"checkpoint", "verify", "pipeline"}, absl::Seconds(30));
   EXPECT_EQ(verified.exit_code, 0) << verified.output;
-  Resume("pipeline", "hybrid",
+  // The newest one but that of the last step.
+  const std::vector<int> steps = Steps("pipeline");
+  ASSERT_GE(steps.size(), 2u);
+  EXPECT_EQ(steps.back(), 320);
+  Resume(absl::StrCat("pipeline/", steps[steps.size() - 2]), "hybrid",
          {"resources.workers=4", "resources.servers=1", "strategy=HYBRID", "pipeline.workers=2"});
   Await("hybrid", "SUCCEEDED");
   EXPECT_TRUE(Weights("hybrid") == whole);
@@ -121,15 +139,9 @@ class ResumeCnnTest : public ResumeTest, public ::testing::WithParamInterface<Re
     Await(job, "\"checkpoint\": [\n  {");
     EXPECT_EQ(cluster_->Client({"cancel", job}, absl::Seconds(30)).exit_code, 0);
     Await(job, "CANCELLED");
-    const Finished listed =
-        cluster_->Client({"checkpoint", "list", job, "--output=json"}, absl::Seconds(30));
-    const auto checkpoints = nlohmann::json::parse(listed.output, nullptr, false);
-    EXPECT_TRUE(checkpoints.contains("checkpoint")) << listed.output;
-    int first = 1000000;
-    for (const auto& checkpoint : checkpoints["checkpoint"]) {
-      first = std::min(first, std::stoi(checkpoint["step"].get<std::string>()));
-    }
-    return first;
+    const std::vector<int> steps = Steps(job);
+    EXPECT_FALSE(steps.empty());
+    return steps.empty() ? 0 : steps.front();
   }
 };
 
@@ -168,7 +180,10 @@ TEST_F(ResumeTest, ALongerJobHasTheBitsOfOneThatWasLongFromTheStart) {
   Await("whole", "SUCCEEDED");
   cluster_->Submit(Job("short", 4));
   Await("short", "SUCCEEDED");
-  // From its newest one: that of step 125 of 128, where it was written before the job ended.
+  // From its newest one, which is that of its last step.
+  const std::vector<int> steps = Steps("short");
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.back(), 4 * 32);
   Resume("short", "longer", {"epochs=10", "resources.workers=2", "resources.servers=2"});
   Await("longer", "SUCCEEDED");
   EXPECT_TRUE(Weights("longer") == Weights("whole"));
@@ -185,7 +200,9 @@ TEST_F(ResumeTest, GoesOnAfterAKilledWorker) {
   cluster_->Submit(Job("first", 1000));
   Await("first", "\"checkpoint\": [\n  {");
   for (const char* name : {"w0", "w1", "w2", "w3"}) cluster_->daemon(name).Signal(SIGKILL);
-  Await("first", "FAILED");
+  // It waits for a worker; the user would have another job instead.
+  Await("first", "PREEMPTED");
+  ASSERT_EQ(cluster_->Client({"cancel", "first"}, absl::Seconds(30)).exit_code, 0);
   for (const char* name : {"x0", "x1"}) cluster_->StartWorker(name);
   Resume("first/25", "again", {"epochs=10", "resources.workers=2"});
   Await("again", "SUCCEEDED");
