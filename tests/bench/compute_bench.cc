@@ -20,32 +20,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/check.h"
-#include "common/model/model_layout.h"
 #include "proto/model.pb.h"
+#include "tests/bench/model_step.h"
 #include "tests/testing/device_matrix.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/backends.h"
 #include "worker/backend/views.h"
-#include "worker/layers/block.h"
-#include "worker/layers/loss.h"
 
 namespace sangam {
 namespace {
 
 using testing::DeviceMatrix;
 using testing::RandomFloats;
-
-void CheckOk(const absl::Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  SANGAM_CHECK(status.ok());
-}
-
-template <typename T>
-T ValueOf(absl::StatusOr<T> value) {
-  CheckOk(value.status());
-  return *std::move(value);
-}
 
 double ThreadSeconds() {
   timespec now = {};
@@ -337,93 +323,30 @@ void PrintBatchNorm(Backend* backend) {
 }
 
 // A perceptron with one block per layer, as jobs are written.
-class Perceptron {
- public:
-  Perceptron(Backend* backend, const std::vector<int64_t>& widths, int64_t rows)
-      : backend_(backend), widths_(widths), rows_(rows), x_(backend, rows, widths[0], Input()) {
-    v1::ModelSpec spec;
-    spec.add_input_shape(static_cast<uint64_t>(widths[0]));
-    for (size_t i = 1; i < widths.size(); ++i) {
-      v1::BlockSpec* block = spec.add_block();
-      block->add_layer()->mutable_linear()->set_out_features(static_cast<uint64_t>(widths[i]));
-      if (i + 1 < widths.size()) block->add_layer()->mutable_relu();
-    }
-    const v1::ModelLayout layout = ValueOf(BuildModelLayout(spec));
-    for (int i = 0; i < spec.block_size(); ++i) {
-      const v1::SegmentLayout& segment = layout.segment(i);
-      blocks_.push_back(ValueOf(Block::Create(spec, layout, static_cast<uint32_t>(i))));
-      scratches_.push_back(ValueOf(
-          blocks_.back()->NewScratch(backend, static_cast<uint64_t>(rows), BackwardMode::kWhole)));
-      states_.push_back(ValueOf(blocks_.back()->NewState(
-          backend, static_cast<uint64_t>(rows), BackwardMode::kWhole, scratches_.back().get())));
-      const auto size = static_cast<int64_t>(segment.element_count());
-      weights_.push_back(
-          std::make_unique<DeviceMatrix>(backend, 1, size, RandomFloats(size, 7, -0.05f, 0.05f)));
-      gradients_.push_back(std::make_unique<DeviceMatrix>(
-          backend, 1, size, std::vector<float>(static_cast<size_t>(size), 0.0f)));
-    }
-    v1::LossSpec loss;
-    loss.mutable_softmax_cross_entropy();
-    loss_ = ValueOf(Loss::Create(loss, /*terms_per_sample=*/1));
-    labels_.assign(static_cast<size_t>(rows), 3);
-    output_gradient_ = std::make_unique<DeviceMatrix>(backend, rows, widths.back());
+v1::ModelSpec Perceptron(const std::vector<int64_t>& widths) {
+  v1::ModelSpec model;
+  model.add_input_shape(static_cast<uint64_t>(widths[0]));
+  for (size_t i = 1; i < widths.size(); ++i) {
+    v1::BlockSpec* block = model.add_block();
+    block->add_layer()->mutable_linear()->set_out_features(static_cast<uint64_t>(widths[i]));
+    if (i + 1 < widths.size()) block->add_layer()->mutable_relu();
   }
+  return model;
+}
 
-  // Forward, loss and backward of one micro-batch; gradients accumulate.
-  void Step() {
-    ConstMatrix value = x_.view();
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      value =
-          ValueOf(blocks_[i]->Forward(backend_, context_, value, WeightsOf(i), states_[i].get()));
-    }
-    Matrix gradient = output_gradient_->view();
-    CheckOk(loss_->Compute(backend_, value, labels_.data(), &gradient).status());
-    ConstMatrix back = gradient;
-    for (size_t i = blocks_.size(); i-- > 0;) {
-      BlockGradients gradients;
-      gradients.own = gradients_[i]->view().data;
-      gradients.accumulate = true;
-      back = ValueOf(blocks_[i]->Backward(backend_, context_, back, WeightsOf(i), i > 0, gradients,
-                                          states_[i].get()));
+// Seconds of the products of one step, each measured by itself: with its operands in the cache as
+// far as they fit, so that a step's ratio to it also counts what its other operations push out.
+double SecondsOfProducts(Backend* backend, const std::vector<int64_t>& widths, int64_t rows) {
+  double seconds = 0;
+  for (size_t i = 1; i < widths.size(); ++i) {
+    for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+      if (pass == Pass::kInputGradient && i == 1) continue;
+      const Product product(backend, pass, rows, widths[i - 1], widths[i]);
+      seconds += Measure([&] { product.Run(); }).median;
     }
   }
-
-  // Seconds of the products of one step, each measured by itself: with its operands in the cache as
-  // far as they fit, so that a step's ratio to it also counts what its other operations push out.
-  double SecondsOfProducts() const {
-    double seconds = 0;
-    for (size_t i = 1; i < widths_.size(); ++i) {
-      for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
-        if (pass == Pass::kInputGradient && i == 1) continue;
-        const Product product(backend_, pass, rows_, widths_[i - 1], widths_[i]);
-        seconds += Measure([&] { product.Run(); }).median;
-      }
-    }
-    return seconds;
-  }
-
- private:
-  BlockWeights WeightsOf(size_t block) const {
-    BlockWeights weights;
-    weights.own = weights_[block]->view().data;
-    return weights;
-  }
-  std::vector<float> Input() const { return RandomFloats(rows_ * widths_[0], 5); }
-
-  Backend* backend_;
-  std::vector<int64_t> widths_;
-  int64_t rows_;
-  PassContext context_;
-  DeviceMatrix x_;
-  std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<std::unique_ptr<BlockScratch>> scratches_;
-  std::vector<std::unique_ptr<BlockState>> states_;
-  std::vector<std::unique_ptr<DeviceMatrix>> weights_;
-  std::vector<std::unique_ptr<DeviceMatrix>> gradients_;
-  std::unique_ptr<Loss> loss_;
-  std::vector<uint32_t> labels_;
-  std::unique_ptr<DeviceMatrix> output_gradient_;
-};
+  return seconds;
+}
 
 void PrintSteps(Backend* backend) {
   std::printf("\nforward, loss and backward of one micro-batch\n");
@@ -431,11 +354,13 @@ void PrintSteps(Backend* backend) {
               "its products, us", "ratio");
   const std::vector<std::pair<std::string, std::vector<int64_t>>> networks = {
       {"784-512-512-10", {784, 512, 512, 10}}, {"784-2048-2048-10", {784, 2048, 2048, 10}}};
+  v1::LossSpec loss;
+  loss.mutable_softmax_cross_entropy();
   for (const auto& [name, widths] : networks) {
     for (const int64_t rows : {8, 32, 64, 256}) {
-      Perceptron network(backend, widths, rows);
-      const Seconds step = Measure([&] { network.Step(); });
-      const double alone = network.SecondsOfProducts();
+      ModelStep network(backend, Perceptron(widths), loss, rows, /*largest_input=*/1);
+      const Seconds step = Measure([&] { network.Run(); });
+      const double alone = SecondsOfProducts(backend, widths, rows);
       std::printf(
           "%-18s %5d %12.0f %24s %16.0f %7.3f\n", name.c_str(), static_cast<int>(rows),
           static_cast<double>(rows) / step.median,
