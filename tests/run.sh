@@ -4,10 +4,12 @@
 #   1 packages   installs what is missing (tools/packages.txt); needs root or sudo only then
 #   2 check      formatters and linters (tools/check)
 #   3 build      every target, with GCC
-#   4 test       every test, the ones with real processes included
-#   5 clang      pure logic again with the second compiler: includes without a dependency, members without their lock
-#   6 asan       pure logic under the address and undefined-behaviour sanitizers
-#   7 tsan       pure logic and runtime under the thread sanitizer
+#   4 cuda       every target for GPUs too, where the CUDA toolkit is; what is the same without CUDA is not built again
+#   5 test       every test, the ones with real processes included
+#   6 device     what a GPU machine is tested with (tests/device), in small, on the stand-in for CUDA
+#   7 clang      pure logic again with the second compiler: includes without a dependency, members without their lock
+#   8 asan       pure logic under the address and undefined-behaviour sanitizers
+#   9 tsan       pure logic and runtime under the thread sanitizer
 #
 #   tests/run.sh [STEP...]     only these steps, in the order above
 #
@@ -21,7 +23,7 @@ export HOME
 # A hang is a failure: each step has its own limit, and all of them together this one.
 deadline=$((SECONDS + 43 * 60))
 
-known_steps=" packages check build test clang asan tsan "
+known_steps=" packages check build cuda test device clang asan tsan "
 steps=" ${*:-$known_steps} "
 for step in $steps; do
   if [[ "$known_steps" != *" $step "* ]]; then
@@ -99,6 +101,17 @@ test_step() {
   finish "$name" $((bad ? (rc ? rc : 1) : 0)) $((SECONDS - start)) "$seconds"
 }
 
+# cuda_step SECONDS: not every machine has the toolkit.
+cuda_step() {
+  local nvcc="${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"
+  if [[ "$steps" != *" cuda "* ]]; then return; fi
+  if [[ -x "$nvcc" ]]; then
+    step cuda "$1" bazel build "${bazel_options[@]}" --config=cuda --keep_going //...
+  else
+    printf '=== cuda: skipped: there is no %s (CUDA_HOME names the CUDA toolkit)\n\n' "$nvcc"
+  fi
+}
+
 finish() {
   local name="$1" rc="$2" took="$3" limit="$4" verdict=ok
   if ((rc == 124 || rc == 137)); then verdict="STOPPED, limit ${limit} s"; elif ((rc)); then verdict=FAILED; fi
@@ -112,7 +125,10 @@ if [[ -t 1 ]]; then bazel_options=(); fi
 step packages 900 tools/install_packages.sh
 step check 900 tools/check
 step build 1500 bazel build "${bazel_options[@]}" --keep_going //...
+cuda_step 900
 test_step test 1200 //...
+# shellcheck disable=SC2016  # the inner shell expands it
+step device 300 bash -c 'tests/device/pack.sh --stand-in "$0/pack" && "$0/pack/run.sh" --out="$0/device"' "$work"
 test_step clang 840 --config=clang --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
 test_step asan 840 --config=asan --config=ubsan --platform_suffix=-asan-ubsan --test_tag_filters="$filters" \
   "${pure[@]}"
