@@ -129,10 +129,10 @@ cuda_step 900
 test_step test 1200 //...
 # shellcheck disable=SC2016  # the inner shell expands it
 step device 300 bash -c 'tests/device/pack.sh --stand-in "$0/pack" && "$0/pack/run.sh" --out="$0/device"' "$work"
-test_step clang 840 --config=clang --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
-test_step asan 840 --config=asan --config=ubsan --platform_suffix=-asan-ubsan --test_tag_filters="$filters" \
+test_step clang 1000 --config=clang --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
+test_step asan 1000 --config=asan --config=ubsan --platform_suffix=-asan-ubsan --test_tag_filters="$filters" \
   "${pure[@]}"
-test_step tsan 840 --config=tsan --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
+test_step tsan 1000 --config=tsan --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
 
 printf 'total: %d min %02d s\n' $((SECONDS / 60)) $((SECONDS % 60))
 if ((${#failed_steps[@]})); then echo "failed steps: ${failed_steps[*]}"; fi
