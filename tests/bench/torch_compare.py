@@ -31,7 +31,11 @@ ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..")
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNFILES = os.path.join(HERE, "..", "..")
 DATA_ROOT = os.environ.get("SANGAM_DATA_ROOT", "/usr/share/datasets/fashion-mnist")
-JOBS = ["deploy/jobs/fashion_mnist_mlp.textproto", "deploy/jobs/fashion_mnist_cnn.textproto"]
+JOBS = [
+    "deploy/jobs/fashion_mnist_mlp.textproto",
+    "deploy/jobs/fashion_mnist_cnn.textproto",
+    "deploy/jobs/residual_cnn.textproto",
+]
 # Where Debian has OpenBLAS's libblas.so.3.
 BLAS_FOLDERS = ["/usr/lib/x86_64-linux-gnu/openblas-pthread", "/usr/lib/x86_64-linux-gnu/openblas-openmp",
                 "/usr/lib/x86_64-linux-gnu/openblas-serial"]
