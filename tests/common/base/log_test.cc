@@ -43,6 +43,47 @@ TEST(LogTest, UnknownLevelSaysWhatIsExpected) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("debug, info, warning or error"));
 }
 
+TEST(LogTest, WritesJson) {
+  ASSERT_TRUE(SetLogFormat("json", "sangam-server").ok());
+  const std::string line = Logged(LogLevel::kWarning, "worker lost", "job=7 worker=w1");
+  SetLogFormat(LogFormat::kText, "");
+  EXPECT_THAT(line, testing::MatchesRegex("\\{\"ts\":\"[^\"]*Z\",\"level\":\"warning\","
+                                          "\"msg\":\"worker lost\",\"component\":"
+                                          "\"sangam-server\",\"job\":7,\"worker\":\"w1\"\\}\n"));
+}
+
+TEST(LogTest, UnknownFormatSaysWhatIsExpected) {
+  const absl::Status status = SetLogFormat("xml", "");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"xml\": expected text or json"));
+}
+
+TEST(LogTest, LongLinesAreCut) {
+  const std::string line = Logged(LogLevel::kInfo, "x", "text=" + std::string(100000, 'y'));
+  EXPECT_LT(line.size(), kMaxLogLineBytes + 100);
+  EXPECT_THAT(line, HasSubstr("bytes more)\n"));
+}
+
+TEST(LogTest, HoldsBackWhatIsRepeated) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 100; ++i) Log(LogLevel::kInfo, "again", "and=again");
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 5);
+}
+
+// The observer gets text in either format: it goes to the coordinator and to people.
+TEST(LogTest, ObserverSeesText) {
+  struct Keep : LogObserver {
+    void OnLine(LogLevel, absl::string_view line) override { text = std::string(line); }
+    std::string text;
+  } keep;
+  const ObserveLog observe(&keep);
+  SetLogFormat(LogFormat::kJson, "sangam-worker");
+  Logged(LogLevel::kInfo, "observed", "job=3");
+  SetLogFormat(LogFormat::kText, "");
+  EXPECT_EQ(keep.text, "observed job=3");
+}
+
 TEST(LogValueTest, QuotesWhatIsNotOneWord) {
   EXPECT_EQ(LogValue("w1"), "w1");
   EXPECT_EQ(LogValue(""), "\"\"");
