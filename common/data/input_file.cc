@@ -1,6 +1,5 @@
 #include "common/data/input_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -20,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/data/open_beneath.h"
 
 namespace sangam {
 namespace {
@@ -38,6 +38,7 @@ absl::Status FileError(const std::string& name, const char* action, int error) {
     case ENOENT:
     case ENOTDIR:
       return absl::NotFoundError(message);
+    case ELOOP:  // somebody has put a link there since the path was looked up
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(message);
@@ -66,8 +67,7 @@ InputFile::~InputFile() { close(descriptor_); }
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path,
                                                            std::string name) {
-  // O_NONBLOCK: opening a named pipe must not wait for a writer; it means nothing for files.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = OpenWithoutLinks(path);
   if (descriptor < 0) return FileError(name, "open", errno);
   struct stat facts = {};
   if (fstat(descriptor, &facts) != 0) {

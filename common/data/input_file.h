@@ -22,7 +22,8 @@ struct NamedFile {
 // file's name does not matter. Not thread-safe.
 class InputFile {
  public:
-  // `name`: what messages call the file.
+  // `path`: without symbolic links, as DataRoot::Resolve gives it; one that is a link by now is
+  // refused. `name`: what messages call the file.
   // Errors: NotFound, PermissionDenied, InvalidArgument (not a regular file), Unavailable (other
   // failures of the file system)
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, std::string name);

@@ -201,7 +201,8 @@ uint32_t JobData::classes() const {
 }
 
 uint64_t JobData::memory_bytes() const {
-  return train->memory_bytes() + (test == nullptr ? 0 : test->memory_bytes());
+  return (train == nullptr ? 0 : train->memory_bytes()) +
+         (test == nullptr ? 0 : test->memory_bytes());
 }
 
 absl::StatusOr<JobData> OpenJobData(const v1::JobSpec& spec, const v1::ModelLayout& layout,
