@@ -8,16 +8,24 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/call_counts.h"
+#include "common/metrics/counters.h"
+#include "common/rpc/process_credentials.h"
 #include "common/rpc/server_stream.h"
 
 namespace sangam {
 
 AcceptedStream::AcceptedStream(const AcceptedStreamOptions* options, const Words& words,
                                std::shared_ptr<ServerStream> stream)
-    : options_(*options), words_(words), stream_(std::move(stream)) {}
+    : options_(*options),
+      words_(words),
+      begin_(Clock::Real().Steady()),
+      caller_(CallerIdentity(std::as_const(*stream).context())),
+      stream_(std::move(stream)) {}
 
 absl::Status AcceptedStream::OnMessage(const grpc::ByteBuffer& message) {
   ++num_messages_;
@@ -30,6 +38,7 @@ absl::Status AcceptedStream::OnMessage(const grpc::ByteBuffer& message) {
   }
   const absl::Status status = OnNext(message, first);
   if (status.ok()) return status;
+  if (absl::IsAborted(status)) Counters::Add(&ProcessCounters().fenced_frames, 1);
   SetEnded();
   return WithContext(status, absl::StrCat(words_.message, " ", num_messages_, " of the stream"));
 }
@@ -50,6 +59,9 @@ void AcceptedStream::OnHalfClosed() {
 
 void AcceptedStream::OnFinished(const absl::Status& status) {
   SetEnded();
+  // No interceptor sees these calls (call_observer.h).
+  ProcessCalls().Add(words_.method, absl::StatusCodeToString(status.code()),
+                     Clock::Real().Steady() - begin_);
   Leave(status);
   std::shared_ptr<ServerStream> stream;
   {
@@ -60,7 +72,8 @@ void AcceptedStream::OnFinished(const absl::Status& status) {
     Log(LogLevel::kInfo, absl::StrCat(words_.stream, " closed"), LogFields());
   } else {
     LogWarning(absl::StrCat(words_.stream, " ended"), "%s peer=%s status=%s", LogFields(),
-               LogValue(stream->peer()), LogValue(status.ToString()));
+               LogValue(stream->peer()),
+               LogValue(status.ToString(absl::StatusToStringMode::kWithNoExtraData)));
   }
   options_.registry->Remove(this);
   options_.activities->End();
@@ -107,12 +120,22 @@ void AcceptedStream::Check(absl::Duration now) {
     } else if (phase_ == Phase::kOpen) {
       fault = Fault(idle);
     }
-    stuck = (phase_ == Phase::kHalfClosed || phase_ == Phase::kEnded) && idle >= options_.end_grace;
+    const bool ending = phase_ == Phase::kHalfClosed || phase_ == Phase::kEnded;
+    stuck = ending && idle >= options_.end_grace && !cancelled_;
+    if (stuck) cancelled_ = true;
   }
   if (stuck) {
-    if (const std::shared_ptr<ServerStream> still = stream()) still->Cancel();
+    if (const std::shared_ptr<ServerStream> still = stream()) {
+      CountRefusal(options_.counts, Refusal::kStalledCall);
+      LogWarning(absl::StrCat(words_.stream, " is cancelled, the client does not read its end"),
+                 "peer=%s", LogValue(still->peer()));
+      still->Cancel();
+    }
   }
-  if (!fault.ok()) End(fault);
+  if (fault.ok()) return;
+  if (absl::IsDeadlineExceeded(fault)) CountRefusal(options_.counts, Refusal::kMissingMessage);
+  if (absl::IsResourceExhausted(fault)) CountRefusal(options_.counts, Refusal::kStalledCall);
+  End(fault);
 }
 
 }  // namespace sangam

@@ -12,10 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/rpc/activity_count.h"
 #include "common/rpc/call_registry.h"
 #include "common/rpc/server_stream.h"
 #include "common/rpc/stream_handler.h"
+#include "common/security/caller.h"
 
 namespace sangam {
 
@@ -28,6 +30,7 @@ struct AcceptedStreamOptions {
   absl::Duration hello_deadline = absl::Seconds(10);
   // How long a stream that is to end waits for a client that does not read; then it is broken off.
   absl::Duration end_grace = absl::Seconds(5);
+  RefusalCounts* counts = nullptr;  // may be nullptr
 };
 
 // The life of one stream that a service has accepted: it opens with the client's first message, and
@@ -53,9 +56,10 @@ class AcceptedStream : public StreamHandler, public ServedCall {
     const char* stream;         // "feed": "feed ended"
     const char* message;        // "frame": "frame 3 of the stream"
     const char* first_message;  // "HELLO": "found no HELLO"
+    const char* method;         // "/sangam.v1.DataService/Feed"
   };
 
-  // `options` must outlive the object.
+  // `options` must outlive the object. `stream` has been accepted.
   AcceptedStream(const AcceptedStreamOptions* options, const Words& words,
                  std::shared_ptr<ServerStream> stream);
 
@@ -75,6 +79,9 @@ class AcceptedStream : public StreamHandler, public ServedCall {
   virtual void Leave(const absl::Status& status);
   // "key=value key=value": what the log says of a stream that is over. On the queue's thread.
   virtual std::string LogFields() const = 0;
+
+  // Who opened the stream.
+  const Caller& caller() const { return caller_; }
 
   // Without effect when the stream has ended meanwhile.
   void Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,6 +110,8 @@ class AcceptedStream : public StreamHandler, public ServedCall {
 
   const AcceptedStreamOptions& options_;
   const Words words_;
+  const absl::Duration begin_;
+  const Caller caller_;
   uint64_t num_messages_ = 0;
 
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNew;
@@ -112,6 +121,7 @@ class AcceptedStream : public StreamHandler, public ServedCall {
   uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t seen_progress_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Duration> seen_at_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace sangam

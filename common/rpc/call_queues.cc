@@ -16,7 +16,8 @@ constexpr absl::Duration kStopDeadline = absl::Minutes(1);
 
 }  // namespace
 
-CallQueues::CallQueues(const Options& options) : options_(options), registry_(options.max_calls) {
+CallQueues::CallQueues(const Options& options)
+    : options_(options), registry_(options.max_calls, options.counts) {
   SANGAM_CHECK(options.threads >= 1);
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/refusal_counts.h"
 #include "common/rpc/activity_count.h"
 #include "common/rpc/call_registry.h"
 #include "common/rpc/completion_queue_thread.h"
@@ -31,6 +32,7 @@ class CallQueues {
     size_t max_calls = 1024;  // at once
     // How often every call looks whether it must end.
     absl::Duration check_interval = absl::Milliseconds(500);
+    RefusalCounts* counts = nullptr;  // may be nullptr; outlives the object
   };
 
   explicit CallQueues(const Options& options);

@@ -19,6 +19,7 @@ absl::Status CallRegistry::Add(std::shared_ptr<ServedCall> call) {
   calls_.emplace(key, std::move(call));
   if (!stopped_.ok()) return stopped_;
   if (calls_.size() > max_calls_) {
+    CountRefusal(counts_, Refusal::kCalls);
     return absl::ResourceExhaustedError(
         absl::StrCat("found ", calls_.size(), " calls, expected at most ", max_calls_, " at once"));
   }

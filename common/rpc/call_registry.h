@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 
 namespace sangam {
 
@@ -29,8 +30,9 @@ class ServedCall {
 // The calls that a service is serving. Thread-safe; calls out with no lock held.
 class CallRegistry {
  public:
-  // At most `max_calls` at once.
-  explicit CallRegistry(size_t max_calls) : max_calls_(max_calls) {}
+  // At most `max_calls` at once. `counts`: may be nullptr; must outlive the object.
+  explicit CallRegistry(size_t max_calls, RefusalCounts* counts = nullptr)
+      : max_calls_(max_calls), counts_(counts) {}
 
   // Registers a call, until Remove. When it is not OK the caller must end the call with it (and
   // Remove it all the same when it is over).
@@ -58,6 +60,7 @@ class CallRegistry {
   };
 
   const size_t max_calls_;
+  RefusalCounts* const counts_;
   Mutex mutex_;
   // Shared with the calls' own operations, so that a call may be ended while it is finishing.
   std::map<const ServedCall*, std::shared_ptr<ServedCall>> calls_ ABSL_GUARDED_BY(mutex_);

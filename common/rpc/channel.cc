@@ -3,7 +3,6 @@
 #include <grpc/grpc.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
@@ -15,6 +14,8 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/process_credentials.h"
+#include "common/security/identity.h"
 
 namespace sangam {
 namespace {
@@ -26,7 +27,8 @@ constexpr int kMaxMetadataBytes = 64 * 1024;
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const std::string& address) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(
+    const std::string& address, const std::shared_ptr<ProcessCredentials>& credentials) {
   ASSIGN_OR_RETURN(const HostPort target, ParseTarget(address));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
@@ -43,7 +45,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const std::str
   // Traffic within the cluster must not be caught by a proxy for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(absl::StrCat("dns:///", ToString(target)),
-                                   grpc::InsecureChannelCredentials(), arguments);
+                                   credentials->ChannelTo(RoleSet(Role::kCoordinator)), arguments);
 }
 
 void SetTimeout(absl::Duration timeout, grpc::ClientContext* context) {

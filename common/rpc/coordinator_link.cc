@@ -31,6 +31,11 @@ CoordinatorLink::CoordinatorLink(std::string address) : address_(std::move(addre
   Connect();
 }
 
+void CoordinatorLink::EndCalls() {
+  MutexLock lock(&mutex_);
+  for (grpc::ClientContext* call : calls_) call->TryCancel();
+}
+
 void CoordinatorLink::Close() {
   MutexLock lock(&mutex_);
   closed_ = true;

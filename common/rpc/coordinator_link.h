@@ -37,6 +37,8 @@ class CoordinatorLink {
 
   // Breaks off the calls that are under way, and lets none begin from now on.
   void Close();
+  // Ends the calls that are under way, with Cancelled; later ones are made.
+  void EndCalls();
 
  private:
   // Nullptr: closed.

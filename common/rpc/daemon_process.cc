@@ -13,8 +13,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -32,8 +30,6 @@ namespace sangam {
 namespace {
 
 constexpr size_t kLongestHostPart = 100;
-
-std::atomic<bool> exit_is_bad_usage{false};
 
 absl::Status WriteWhole(const std::string& path, absl::string_view text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -78,20 +74,12 @@ absl::Status WriteReadyFile(const std::string& path, absl::string_view line) {
   return absl::OkStatus();
 }
 
-BadUsageExit::BadUsageExit() {
-  static const int registered = std::atexit([] {
-    if (exit_is_bad_usage.load()) _exit(2);
-  });
-  SANGAM_CHECK(registered == 0);
-  exit_is_bad_usage.store(true);
-}
-
-BadUsageExit::~BadUsageExit() { exit_is_bad_usage.store(false); }
-
 ShutdownSignal::ShutdownSignal() {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGHUP);
+  sigaddset(&signals_, SIGUSR1);
   SANGAM_CHECK(pthread_sigmask(SIG_BLOCK, &signals_, &signals_before_) == 0);
   signal(SIGPIPE, SIG_IGN);
   wake_fd_ = eventfd(0, EFD_CLOEXEC);
@@ -112,9 +100,34 @@ bool ShutdownSignal::WaitFor(absl::Duration timeout) {
   MutexLock lock(&mutex_);
   for (;;) {
     const absl::Duration left = deadline - Clock::Real().Steady();
-    if (requested() || left <= absl::ZeroDuration()) return requested();
+    if (requested() || reload_.load() || describe_.load()) return requested();
+    if (left <= absl::ZeroDuration()) return false;
     changed_.WaitFor(&mutex_, left);
   }
+}
+
+void ShutdownSignal::WaitForMore(absl::Duration timeout) {
+  const absl::Duration deadline = Clock::Real().Steady() + timeout;
+  MutexLock lock(&mutex_);
+  while (!reload_.load() && !describe_.load()) {
+    const absl::Duration left = deadline - Clock::Real().Steady();
+    if (left <= absl::ZeroDuration()) return;
+    changed_.WaitFor(&mutex_, left);
+  }
+}
+
+void ShutdownSignal::Take(int number) {
+  MutexLock lock(&mutex_);
+  if (number == SIGHUP) {
+    reload_.store(true);
+  } else if (number == SIGUSR1) {
+    describe_.store(true);
+  } else {
+    if (requested()) _exit(128 + number);
+    signal_.store(number);
+    requested_.store(true);
+  }
+  changed_.SignalAll();
 }
 
 void ShutdownSignal::Watch() {
@@ -126,12 +139,7 @@ void ShutdownSignal::Watch() {
     if (fds[1].revents != 0) break;
     signalfd_siginfo received = {};
     if (read(signal_fd, &received, sizeof(received)) != sizeof(received)) continue;
-    const int number = static_cast<int>(received.ssi_signo);
-    if (requested()) _exit(128 + number);
-    signal_.store(number);
-    MutexLock lock(&mutex_);
-    requested_.store(true);
-    changed_.SignalAll();
+    Take(static_cast<int>(received.ssi_signo));
   }
   close(signal_fd);
 }

@@ -26,20 +26,11 @@ uint64_t NewIncarnation();
 // Errors: as the system says, with the path
 absl::Status WriteReadyFile(const std::string& path, absl::string_view line);
 
-// While one lives, std::exit ends the process with exit code 2, bad usage: Abseil leaves that way,
-// with code 1, when a flag is unknown or its value malformed.
-class BadUsageExit {
- public:
-  BadUsageExit();
-  ~BadUsageExit();
-  BadUsageExit(const BadUsageExit&) = delete;
-  BadUsageExit& operator=(const BadUsageExit&) = delete;
-};
-
-// Takes SIGTERM and SIGINT from the moment it is made. Make it before any thread, so that the
-// threads inherit that these signals are blocked. A second signal ends the process at once, with
-// exit code 128 + its number. SIGPIPE is ignored from then on: a log that nobody reads any more
-// must not end a daemon. At most one object at a time. Thread-safe.
+// Takes the signals of a daemon from the moment it is made: SIGTERM and SIGINT, SIGHUP (read the
+// configuration again) and SIGUSR1 (describe yourself). Make it before any thread, so that the
+// threads inherit that these signals are blocked. A second SIGTERM or SIGINT ends the process at
+// once, with exit code 128 + its number. SIGPIPE is ignored from then on: a log that nobody reads
+// any more must not end a daemon. At most one object at a time. Thread-safe.
 class ShutdownSignal {
  public:
   ShutdownSignal();
@@ -47,22 +38,33 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
+  // Whether SIGTERM or SIGINT has come.
   bool requested() const { return requested_.load(); }
 
-  // Waits for the first signal at most `timeout`; returns requested().
+  // Waits for one of the signals at most `timeout`; returns requested().
   bool WaitFor(absl::Duration timeout);
+  // The same once the end is requested: waits for SIGUSR1 and SIGHUP.
+  void WaitForMore(absl::Duration timeout);
 
-  // "SIGTERM" or "SIGINT" once it came.
-  std::string name() const { return signal_.load() == SIGINT ? "SIGINT" : "SIGTERM"; }
+  // Whether SIGHUP, or SIGUSR1, has come since the last question; several count once.
+  bool TakeReload() { return reload_.exchange(false); }
+  bool TakeDescribe() { return describe_.exchange(false); }
+
+  // SIGTERM or SIGINT once it came; 0 before.
+  int number() const { return signal_.load(); }
+  std::string name() const { return number() == SIGINT ? "SIGINT" : "SIGTERM"; }
 
  private:
   void Watch();
+  void Take(int number);
 
   sigset_t signals_ = {};
   sigset_t signals_before_ = {};
   int wake_fd_ = -1;  // an eventfd: the object goes
   std::atomic<int> signal_{0};
   std::atomic<bool> requested_{false};
+  std::atomic<bool> reload_{false};
+  std::atomic<bool> describe_{false};
   Mutex mutex_;
   CondVar changed_;
   std::thread watcher_;

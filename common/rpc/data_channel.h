@@ -8,6 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "common/rpc/process_credentials.h"
+#include "common/security/identity.h"
+
 // Settings of the connections that carry tensors. They are never shared with control: a frame of
 // several MiB cannot be preempted, and a heartbeat behind it would wait.
 namespace sangam {
@@ -20,10 +23,16 @@ int MaxDataMessageBytes(uint64_t page_elements);
 // Largest page that fits into one message.
 inline constexpr uint64_t kMaxPageElements = uint64_t{1} << 28;
 
+// What answers a data stream, with TLS: pages and data come from servers and the coordinator,
+// activations from workers.
+inline constexpr RoleSet kDataServers(Role::kServer, Role::kCoordinator);
+inline constexpr RoleSet kDataWorkers(Role::kWorker);
+
 // A channel of its own connection to `address` ("host:port"), for one data stream. Connects when it
 // is first used, and tries again by itself 100 ms to 2 s after a failure.
-std::shared_ptr<grpc::Channel> CreateDataChannel(const std::string& address,
-                                                 uint64_t page_elements);
+std::shared_ptr<grpc::Channel> CreateDataChannel(
+    const std::string& address, uint64_t page_elements, RoleSet peers = kDataServers,
+    const std::shared_ptr<ProcessCredentials>& credentials = CurrentProcessCredentials());
 
 // What a server that serves data streams needs; holds for all of its services. The longest message
 // that it takes is the builder's to say, since other services have a part in it.

@@ -1,5 +1,8 @@
 #include "common/rpc/host_port.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -75,22 +78,33 @@ std::string ToString(const HostPort& address) {
 
 absl::StatusOr<std::string> HostOfPeer(absl::string_view peer) {
   if (absl::StartsWith(peer, "unix:")) return std::string("127.0.0.1");
+  ASSIGN_OR_RETURN(const HostPort address, ParsePeer(peer));
+  return address.host;
+}
+
+absl::StatusOr<HostPort> ParsePeer(absl::string_view peer) {
   absl::string_view rest = peer;
   if (!absl::ConsumePrefix(&rest, "ipv4:") && !absl::ConsumePrefix(&rest, "ipv6:")) {
     return Fault(peer);
   }
   // gRPC writes the address as part of a URI.
   ASSIGN_OR_RETURN(
-      const HostPort address,
+      HostPort address,
       ParseHostPort(absl::StrReplaceAll(
           rest, {{"%5B", "["}, {"%5D", "]"}, {"%5b", "["}, {"%5d", "]"}, {"%25", "%"}})));
   absl::string_view host = address.host;
-  absl::ConsumePrefix(&host, "::ffff:");
-  return std::string(absl::StrContains(host, '.') ? host : absl::string_view(address.host));
+  if (absl::ConsumePrefix(&host, "::ffff:") && absl::StrContains(host, '.')) {
+    address.host = std::string(host);
+  }
+  return address;
 }
 
 bool IsLoopback(absl::string_view host) {
-  return absl::StartsWith(host, "127.") || host == "::1" || host == "localhost";
+  if (host == "::1" || host == "localhost") return true;
+  // A name may begin with "127." too.
+  in_addr address = {};
+  return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 &&
+         ntohl(address.s_addr) >> 24 == 127;
 }
 
 bool IsWildcard(absl::string_view host) {

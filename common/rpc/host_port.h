@@ -30,6 +30,10 @@ std::string ToString(const HostPort& address);
 // Errors: InvalidArgument  another form
 absl::StatusOr<std::string> HostOfPeer(absl::string_view peer);
 
+// The same with the port.
+// Errors: InvalidArgument  another form, or one without a port
+absl::StatusOr<HostPort> ParsePeer(absl::string_view peer);
+
 // Whether only this machine can reach the address: 127.x.x.x, ::1 or "localhost".
 bool IsLoopback(absl::string_view host);
 

@@ -35,6 +35,8 @@ constexpr absl::Duration kLeaveInDestructor = absl::Milliseconds(500);
 constexpr absl::Duration kLookAtCancelled = absl::Milliseconds(100);
 constexpr absl::Duration kLookAtLog = absl::Milliseconds(300);
 constexpr size_t kLinesInCall = 128;
+// After an answer without news that came at once.
+constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 // The lines as a report without a generation: they may be about one that is over.
 v1::ReportRequest LogRequest(const JobLog::Batch& batch) {
@@ -82,6 +84,8 @@ class GrpcNodeAgent final : public NodeAgent {
   void Report(uint64_t job, uint64_t generation, v1::JobReport report) override;
   void EndWaits() override;
   absl::Status stopped() const override;
+  bool Drain(absl::Duration timeout) override;
+  bool draining() const override;
   void Leave(const std::string& reason, absl::Duration deadline) override;
   std::string address() const override;
 
@@ -89,8 +93,12 @@ class GrpcNodeAgent final : public NodeAgent {
   const v1::DaemonIdentity& identity() const { return options_.registration.daemon(); }
 
   absl::Status Register(absl::Duration timeout);
-  // One heartbeat; hands over what is new.
-  absl::Status Heartbeat(uint64_t* known_revision);
+  // One heartbeat; hands over what is new. *pause: how long to wait before the next one.
+  absl::Status Heartbeat(uint64_t* known_revision, absl::Duration* pause);
+  // Whether it is Drain that has ended a call, which is to be made again at once.
+  bool TakeCut(const absl::Status& status);
+  bool drained() const;
+  absl::Duration lease() const;
   void HeartbeatLoop();
   void ReportLoop();
   // Delivers lines of the log; false when they wait for a better time.
@@ -118,6 +126,11 @@ class GrpcNodeAgent final : public NodeAgent {
   bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;  // Report waits no more
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   bool reachable_ ABSL_GUARDED_BY(mutex_) = true;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool drained_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cut_ ABSL_GUARDED_BY(mutex_) = false;         // Drain ends the heartbeat that is under way
+  bool holds_jobs_ ABSL_GUARDED_BY(mutex_) = false;  // others than those whose weights it keeps
+  absl::Duration last_answer_ ABSL_GUARDED_BY(mutex_);
   std::string address_ ABSL_GUARDED_BY(mutex_);
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   ReportQueue reports_ ABSL_GUARDED_BY(mutex_);
@@ -189,29 +202,60 @@ void GrpcNodeAgent::StartThreads() {
   deliver_thread_ = std::thread([this] { DeliverLoop(); });
 }
 
-absl::Status GrpcNodeAgent::Heartbeat(uint64_t* known_revision) {
+absl::Status GrpcNodeAgent::Heartbeat(uint64_t* known_revision, absl::Duration* pause) {
   absl::Duration third;
+  v1::HeartbeatRequest request;
   {
     MutexLock lock(&mutex_);
     third = lease_ / 3;
+    request.set_draining(draining_);
   }
-  v1::HeartbeatRequest request;
   *request.mutable_daemon() = identity();
   request.set_known_revision(*known_revision);
   request.set_max_wait_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(third)));
   v1::HeartbeatResponse response;
+  const absl::Duration begin = Clock::Real().Steady();
   // Within a lease there is time for a second try when the answer to the first one is lost.
   const absl::Duration timeout =
       third + std::min(options_.call_deadline, std::max(third, absl::Milliseconds(100)));
   RETURN_IF_ERROR(
       heartbeat_link_.Call(&CoordinatorLink::Stub::Heartbeat, request, timeout, &response));
-  if (response.unchanged()) return absl::OkStatus();
-  *known_revision = response.revision();
   MutexLock lock(&mutex_);
+  last_answer_ = Clock::Real().Steady();
+  if (response.drained()) {
+    drained_ = true;
+    changed_.SignalAll();
+  }
+  if (response.unchanged()) {
+    // A coordinator with very many daemons waits with some of them only; the others ask now and
+    // then.
+    if (last_answer_ - begin < third / 2) *pause = std::min(third, kAskAgain);
+    return absl::OkStatus();
+  }
+  *known_revision = response.revision();
+  holds_jobs_ =
+      std::any_of(response.assignment().begin(), response.assignment().end(),
+                  [](const v1::Assignment& held) { return held.phase() != v1::Assignment::HOLD; });
   assignments_.emplace(std::make_move_iterator(response.mutable_assignment()->begin()),
                        std::make_move_iterator(response.mutable_assignment()->end()));
   changed_.SignalAll();
   return absl::OkStatus();
+}
+
+bool GrpcNodeAgent::TakeCut(const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  // It may have begun before or after it was to say that the daemon drains.
+  return absl::IsCancelled(status) && std::exchange(cut_, false);
+}
+
+bool GrpcNodeAgent::drained() const {
+  MutexLock lock(&mutex_);
+  return drained_;
+}
+
+absl::Duration GrpcNodeAgent::lease() const {
+  MutexLock lock(&mutex_);
+  return lease_;
 }
 
 void GrpcNodeAgent::HeartbeatLoop() {
@@ -232,8 +276,9 @@ void GrpcNodeAgent::HeartbeatLoop() {
       if (leaving_ || !stopped_.ok()) return;
     }
     const bool was_registered = registered;
+    absl::Duration pause;
     const absl::Status status =
-        registered ? Heartbeat(&known_revision) : Register(options_.call_deadline);
+        registered ? Heartbeat(&known_revision, &pause) : Register(options_.call_deadline);
     if (was_registered && absl::IsNotFound(status)) {
       LogWarning("registering again", "coordinator=%s reason=%s", options_.coordinator,
                  LogValue(status.message()));
@@ -242,11 +287,15 @@ void GrpcNodeAgent::HeartbeatLoop() {
       if (known_revision == 0) Pause(backoff.Next(), Until::kLeaving);
       continue;
     }
+    if (TakeCut(status)) continue;
     NoteReachable(status);
     if (status.ok()) {
+      // Of a daemon that is drained a coordinator has nothing to wait for: it answers at once.
+      if (was_registered && drained()) Pause(lease() / 3, Until::kLeaving);
       if (was_registered) backoff.Reset();
       if (!was_registered) known_revision = 0;
       registered = true;
+      if (pause > absl::ZeroDuration()) Pause(pause, Until::kLeaving);
     } else if (MayRepeat(status)) {
       Pause(backoff.Next(), Until::kLeaving);
     } else {
@@ -366,6 +415,46 @@ absl::Status GrpcNodeAgent::stopped() const {
 std::string GrpcNodeAgent::address() const {
   MutexLock lock(&mutex_);
   return address_;
+}
+
+bool GrpcNodeAgent::draining() const {
+  MutexLock lock(&mutex_);
+  return draining_;
+}
+
+bool GrpcNodeAgent::Drain(absl::Duration timeout) {
+  const absl::Duration begin = Clock::Real().Steady();
+  {
+    MutexLock lock(&mutex_);
+    draining_ = true;
+    cut_ = true;
+  }
+  LogInfo("drains", "coordinator=%s timeout=%s", options_.coordinator,
+          absl::FormatDuration(timeout));
+  heartbeat_link_.EndCalls();
+  std::string why;
+  {
+    MutexLock lock(&mutex_);
+    while (why.empty()) {
+      const absl::Duration now = Clock::Real().Steady();
+      if (drained_) return true;
+      if (!stopped_.ok()) {
+        why = "the agent has stopped";
+      } else if (!reachable_ && !holds_jobs_) {
+        return true;
+      } else if (!reachable_ && now - std::max(begin, last_answer_) >= lease_) {
+        // It counts as lost by now, and its jobs know as much.
+        why = "the coordinator cannot be reached";
+      } else if (now - begin >= timeout) {
+        why = absl::StrCat("jobs still need it after ", absl::FormatDuration(timeout));
+      } else {
+        changed_.WaitFor(&mutex_, std::min(timeout - (now - begin), kLookAtCancelled));
+      }
+    }
+  }
+  LogWarning("leaves before it is drained", "coordinator=%s why=%s", options_.coordinator,
+             LogValue(why));
+  return false;
 }
 
 void GrpcNodeAgent::Leave(const std::string& reason, absl::Duration deadline) {

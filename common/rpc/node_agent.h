@@ -69,6 +69,14 @@ class NodeAgent {
   // The daemon should end.
   virtual absl::Status stopped() const = 0;
 
+  // The daemon is to end: from now on the coordinator gives it no new jobs and has those that it
+  // holds go on elsewhere. Waits until no job needs it any more, at most `timeout`; it works on
+  // meanwhile. Returns whether that is so; no sooner than `timeout` only when a coordinator is
+  // there to answer, and the agent has not stopped. Leave is to follow.
+  virtual bool Drain(absl::Duration timeout) = 0;
+  // Whether Drain was called.
+  virtual bool draining() const = 0;
+
   // Delivers waiting reports and says goodbye, at most for `deadline`, then stops the threads, for
   // which it waits until a callback that is under way returns. No callback runs afterwards. The
   // destructor does it with a short deadline when it was not called.

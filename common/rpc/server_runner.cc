@@ -1,92 +1,69 @@
 #include "common/rpc/server_runner.h"
 
-#include <arpa/inet.h>
 #include <grpc/grpc.h>
+#include <grpcpp/ext/channelz_service_plugin.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/memory_budget.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/bind_rule.h"
+#include "common/rpc/call_observer.h"
+#include "common/rpc/connection_gate.h"
+#include "common/rpc/data_channel.h"
+#include "common/rpc/health_service.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/missing_messages.h"
+#include "common/rpc/process_credentials.h"
 
 namespace sangam {
 namespace {
 
-struct SocketAddress {
-  sockaddr_storage storage = {};
-  socklen_t length = 0;
-};
+// Plans of large models; the clients take no longer ones.
+constexpr int kMaxSendBytes = 64 * 1024 * 1024;
+// Of one connection. Daemons and clients have a handful; more wait in the client.
+constexpr int kMaxStreamsPerConnection = 128;
+constexpr int kMaxMetadataBytes = 8 * 1024;
 
-absl::Status CannotListen(const std::string& listen, const std::string& why) {
-  return absl::FailedPreconditionError(absl::StrCat("cannot listen on ", listen, ": ", why));
+// Between two looks at the counts of all connections.
+constexpr absl::Duration kShortestLook = absl::Milliseconds(100);
+constexpr absl::Duration kLongestLook = absl::Seconds(5);
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
-// The one address that `host` stands for, IPv4 first. One, because of a name with several gRPC
-// takes those that are free and is content: two servers on "localhost" could share the port.
-absl::StatusOr<SocketAddress> Resolve(const HostPort& listen) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string port = absl::StrCat(listen.port);
-  const int error = getaddrinfo(listen.host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return CannotListen(ToString(listen), gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  const addrinfo* chosen = found;
-  for (const addrinfo* it = found; it != nullptr; it = it->ai_next) {
-    if (it->ai_family == AF_INET) {
-      chosen = it;
-      break;
-    }
-  }
-  SocketAddress address;
-  std::memcpy(&address.storage, chosen->ai_addr, chosen->ai_addrlen);
-  address.length = chosen->ai_addrlen;
-  return address;
-}
-
-// "10.0.0.1:7070", as gRPC reads it.
-absl::StatusOr<std::string> Numeric(const SocketAddress& address, uint16_t port) {
-  char host[NI_MAXHOST];
-  const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&address.storage), address.length,
-                                host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
-  if (error != 0) return absl::InternalError(gai_strerror(error));
-  return ToString(HostPort{host, port});
-}
-
-// gRPC does not say why it could not listen; the system says it again.
-std::string ReasonNotToListen(const SocketAddress& address) {
-  const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return std::strerror(errno);
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // As gRPC does.
-  std::string reason = "unknown reason";
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0 ||
-      listen(fd, 1) != 0) {
-    reason = std::strerror(errno);
-  }
-  close(fd);
-  return reason;
+void SetLimits(const ServerRunner::Options& options, grpc::ServerBuilder* builder) {
+  ConfigureDataServer(builder);
+  builder->SetMaxReceiveMessageSize(options.max_receive_bytes);
+  builder->SetMaxSendMessageSize(kMaxSendBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  // Counts what LookAtConnections looks at.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              Milliseconds(options.handshake_timeout));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                              Milliseconds(options.max_connection_idle));
 }
 
 }  // namespace
@@ -95,32 +72,86 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     const Options& options, const std::function<void(grpc::ServerBuilder*)>& register_services) {
   ASSIGN_OR_RETURN(HostPort listen, ParseHostPort(options.listen));
   if (listen.host.empty()) listen.host = "0.0.0.0";
-  ASSIGN_OR_RETURN(const SocketAddress address, Resolve(listen));
-  ASSIGN_OR_RETURN(const std::string numeric, Numeric(address, listen.port));
+  RETURN_IF_ERROR(CheckBind(listen.host, options.credentials->encrypted(),
+                            options.credentials->insecure_allow_remote()));
+  ConnectionGate::Options gate;
+  gate.max_connections = options.max_connections;
+  gate.silent_timeout = options.handshake_timeout;
+  gate.counts = options.counts;
+  std::unique_ptr<ServerRunner> runner(new ServerRunner(options));
+  gate.look = [runner = runner.get()] { runner->LookAtConnections(); };
+  gate.look_interval = std::clamp(options.stalled_call_timeout / 6, kShortestLook, kLongestLook);
+  ASSIGN_OR_RETURN(runner->gate_, ConnectionGate::Listen(listen, gate));
 
-  grpc::EnableDefaultHealthCheckService(true);
+  // gRPC's own health service is invisible to reflection.
+  grpc::EnableDefaultHealthCheckService(false);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  register_services(&builder);
-  int port = 0;
-  builder.AddListeningPort(numeric, grpc::InsecureServerCredentials(), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
-  grpc::ResourceQuota quota("server");
-  quota.SetMaxThreads(options.max_threads);
-  builder.SetResourceQuota(quota);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return CannotListen(ToString(listen), ReasonNotToListen(address));
+  // It shows who is connected. For all servers of the process from now on; a daemon has one.
+  // With TLS the rights of its methods govern.
+  if (options.credentials->encrypted() || IsLoopback(listen.host)) {
+    grpc::channelz::experimental::InitChannelzService();
   }
-  listen.port = static_cast<uint16_t>(port);
-  return std::unique_ptr<ServerRunner>(new ServerRunner(std::move(server), std::move(listen)));
+  runner->health_ = std::make_unique<HealthService>(options.services, options.readiness);
+  grpc::ServerBuilder builder;
+  builder.RegisterService(runner->health_.get());
+  register_services(&builder);
+  ObserveCalls(options.calls, &runner->served_, &builder);
+  // In place of a port: the gate listens.
+  runner->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      options.credentials->Server());
+  SetLimits(options, &builder);
+  runner->quota_.SetMaxThreads(options.max_threads);
+  builder.SetResourceQuota(runner->quota_);
+  runner->server_ = builder.BuildAndStart();
+  if (runner->server_ == nullptr) {
+    return absl::InternalError(absl::StrCat("cannot serve on ", ToString(listen)));
+  }
+  if (options.budget != nullptr) {
+    options.budget->Observe([quota = &runner->quota_](uint64_t bytes) { quota->Resize(bytes); });
+  }
+  runner->gate_->Start([acceptor = runner->acceptor_.get()](int listener, int connection) {
+    Acceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    acceptor->HandleNewConnection(&parameters);
+  });
+  if (!options.credentials->encrypted() && !IsLoopback(listen.host)) {
+    runner->warning_ =
+        std::make_unique<OpenDoorWarning>(ToString(runner->address()), OpenDoorWarning::Options());
+  }
+  return runner;
 }
 
-ServerRunner::~ServerRunner() { Shutdown(absl::ZeroDuration()); }
+void ServerRunner::LookAtConnections() {
+  std::vector<ConnectionCounts> connections = ReadConnectionCounts();
+  for (ConnectionCounts& counts : connections) {
+    // Others owe nothing.
+    if (counts.calls_started == counts.calls_ended) continue;
+    counts.calls_served = served_.Of(counts.peer);
+    const absl::StatusOr<HostPort> peer = ParsePeer(counts.peer);
+    if (peer.ok()) counts.bytes_received = gate_->BytesReceived(*peer);
+  }
+  for (const std::string& peer : missing_.Look(connections, Clock::Real().Steady())) {
+    // It may be of another server in this process.
+    const absl::StatusOr<HostPort> parsed = ParsePeer(peer);
+    if (!parsed.ok() || !gate_->Break(*parsed)) continue;
+    CountRefusal(options_.counts, Refusal::kMissingMessage);
+    LogWarning("the message of a call does not come, its connection is broken off",
+               "peer=%s timeout=%s", LogValue(peer),
+               absl::FormatDuration(options_.stalled_call_timeout));
+  }
+}
+
+ServerRunner::~ServerRunner() {
+  Shutdown(absl::ZeroDuration());
+  if (options_.budget != nullptr) options_.budget->Observe(nullptr);
+}
 
 void ServerRunner::Shutdown(absl::Duration deadline) {
-  server_->GetHealthCheckService()->SetServingStatus(false);
+  if (gate_ != nullptr) gate_->Stop();
+  if (server_ == nullptr) return;
+  health_->Stop();
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(deadline));
   server_->Wait();
 }

@@ -51,6 +51,9 @@ class ServerStream final : public std::enable_shared_from_this<ServerStream>,
   // End cannot get through.
   void Cancel() { context_.TryCancel(); }
 
+  // Of a call that was accepted.
+  const grpc::ServerContext& context() const { return context_; }
+
   // "ipv4:1.2.3.4:5678", for messages.
   std::string peer() const { return context_.peer(); }
 

@@ -40,7 +40,8 @@ v1::TensorFrame TextFrame(const std::string& text) {
 class TestStream final : public AcceptedStream {
  public:
   TestStream(const AcceptedStreamOptions* options, std::shared_ptr<ServerStream> stream)
-      : AcceptedStream(options, {"test stream", "frame", "HELLO"}, std::move(stream)) {}
+      : AcceptedStream(options, {"test stream", "frame", "HELLO", "/test/Stream"},
+                       std::move(stream)) {}
 
   void Queue(std::string payload) {
     {

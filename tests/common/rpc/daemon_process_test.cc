@@ -58,22 +58,6 @@ TEST(DaemonProcessTest, ReadyFileThatCannotBeWrittenIsNamed) {
   EXPECT_NE(access(absl::StrCat(folder, ".", getpid(), ".tmp").c_str(), F_OK), 0);
 }
 
-TEST(DaemonProcessDeathTest, ExitIsBadUsageOnlyWhileFlagsAreRead) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        const BadUsageExit bad_usage;
-        std::exit(1);
-      },
-      ::testing::ExitedWithCode(2), "");
-  EXPECT_EXIT(
-      {
-        { const BadUsageExit bad_usage; }
-        std::exit(1);
-      },
-      ::testing::ExitedWithCode(1), "");
-}
-
 TEST(DaemonProcessTest, ASignalIsARequest) {
   for (const int number : {SIGTERM, SIGINT}) {
     ShutdownSignal shutdown;
@@ -84,6 +68,22 @@ TEST(DaemonProcessTest, ASignalIsARequest) {
     EXPECT_TRUE(shutdown.requested());
     EXPECT_EQ(shutdown.name(), number == SIGTERM ? "SIGTERM" : "SIGINT");
   }
+}
+
+TEST(DaemonProcessTest, OtherSignalsAskForSomething) {
+  ShutdownSignal shutdown;
+  EXPECT_FALSE(shutdown.TakeReload());
+  kill(getpid(), SIGHUP);
+  // Wakes the waiter, but is no end.
+  EXPECT_FALSE(shutdown.WaitFor(absl::Seconds(20)));
+  EXPECT_TRUE(shutdown.TakeReload());
+  EXPECT_FALSE(shutdown.TakeReload());
+  kill(getpid(), SIGUSR1);
+  shutdown.WaitForMore(absl::Seconds(20));
+  EXPECT_TRUE(shutdown.TakeDescribe());
+  EXPECT_FALSE(shutdown.TakeDescribe());
+  EXPECT_FALSE(shutdown.requested());
+  EXPECT_EQ(shutdown.number(), 0);
 }
 
 TEST(DaemonProcessDeathTest, ASecondSignalEndsTheProcessAtOnce) {

@@ -92,6 +92,11 @@ FakeCluster::Heard FakeCluster::heard() const {
   return heard_;
 }
 
+void FakeCluster::AnswerAtOnce() {
+  MutexLock lock(&mutex_);
+  at_once_ = true;
+}
+
 int FakeCluster::heartbeats() const {
   MutexLock lock(&mutex_);
   return heartbeats_;
@@ -141,12 +146,17 @@ grpc::Status FakeCluster::Heartbeat(grpc::ServerContext* context,
   const absl::Duration longest = std::min(absl::Milliseconds(request->max_wait_ms()), lease_ / 3);
   const absl::Duration deadline = Clock::Real().Steady() + longest;
   ++heartbeats_;
+  if (request->draining() && !std::exchange(draining_, true)) {
+    Note(absl::StrCat("drains ", request->daemon().name()));
+  }
   changed_.SignalAll();
   for (;;) {
+    response->set_drained(request->draining() && assignments_.empty());
+    if (response->drained()) break;
     if (!heartbeat_codes_.empty()) return Next(&heartbeat_codes_);
     if (ending_ || context->IsCancelled()) return grpc::Status::CANCELLED;
     const absl::Duration left = deadline - Clock::Real().Steady();
-    if (revision_ != request->known_revision() || left <= absl::ZeroDuration()) break;
+    if (at_once_ || revision_ != request->known_revision() || left <= absl::ZeroDuration()) break;
     changed_.WaitFor(&mutex_, std::min(left, absl::Milliseconds(50)));
   }
   response->set_revision(revision_);

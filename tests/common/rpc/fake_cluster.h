@@ -23,7 +23,8 @@ namespace sangam {
 class FakeCluster final : public v1::ClusterService::Service {
  public:
   // What was heard, in words: "register w-1", "report 7/1 step 3", "leave w-1 why". Heartbeats are
-  // only counted.
+  // only counted, but for the first one that says "drains w-1"; it is drained once it has no
+  // assignments.
   using Heard = std::vector<std::string>;
 
   explicit FakeCluster(const std::string& listen = "127.0.0.1:0");
@@ -42,6 +43,9 @@ class FakeCluster final : public v1::ClusterService::Service {
 
   // What heartbeats answer from now on; those that wait are answered at once.
   void Assign(const std::vector<v1::Assignment>& assignments);
+
+  // Heartbeats do not wait for news, as with a coordinator that has too many daemons.
+  void AnswerAtOnce();
 
   Heard heard() const;
   int heartbeats() const;
@@ -69,6 +73,8 @@ class FakeCluster final : public v1::ClusterService::Service {
   Heard heard_ ABSL_GUARDED_BY(mutex_);
   int heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(3);
+  bool at_once_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<v1::Assignment> assignments_ ABSL_GUARDED_BY(mutex_);

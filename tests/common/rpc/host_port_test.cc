@@ -45,11 +45,15 @@ TEST(HostPortTest, HostOfAPeerAsGrpcNamesIt) {
   EXPECT_EQ(HostOfPeer("ipv6:%5Bfe80::1%25eth0%5D:39000").value(), "fe80::1%eth0");
   EXPECT_EQ(HostOfPeer("unix:").value(), "127.0.0.1");
   EXPECT_FALSE(HostOfPeer("something else").ok());
+  EXPECT_EQ(ToString(ParsePeer("ipv6:%5B::ffff:10.1.2.3%5D:39000").value()), "10.1.2.3:39000");
+  EXPECT_FALSE(ParsePeer("unix:").ok());
 }
 
 TEST(HostPortTest, KnowsLoopbackAndWildcard) {
   EXPECT_TRUE(IsLoopback("127.0.0.1") && IsLoopback("127.1.2.3") && IsLoopback("::1") &&
               IsLoopback("localhost"));
+  EXPECT_FALSE(IsLoopback("127.example.org") || IsLoopback("127.0.0.1.example.org") ||
+               IsLoopback("127.1") || IsLoopback("1.127.0.0"));
   EXPECT_FALSE(IsLoopback("10.0.0.1") || IsLoopback("") || IsLoopback("0.0.0.0"));
   EXPECT_TRUE(IsWildcard("") && IsWildcard("0.0.0.0") && IsWildcard("::"));
   EXPECT_FALSE(IsWildcard("127.0.0.1") || IsWildcard("host"));

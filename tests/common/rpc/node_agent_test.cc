@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/job_log.h"
@@ -196,6 +198,20 @@ TEST(NodeAgentTest, StartWaitsForTheNameOfAKilledProcess) {
             absl::StatusCode::kAlreadyExists);
 }
 
+TEST(NodeAgentTest, AsksNowAndThenWhereTheCoordinatorDoesNotWait) {
+  FakeCluster cluster;
+  cluster.SetLease(absl::Seconds(30));
+  cluster.AnswerAtOnce();
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  ASSERT_TRUE(cluster.WaitForHeartbeats(2));
+  const absl::Duration begin = Clock::Real().Steady();
+  ASSERT_TRUE(cluster.WaitForHeartbeats(4));
+  EXPECT_GE(Clock::Real().Steady() - begin, absl::Seconds(1)) << "a pause, or two";
+  cluster.Assign({Assignment(7)});
+  EXPECT_TRUE(owner.WaitForCalls(2)) << "news come all the same";
+}
+
 TEST(NodeAgentTest, ReportsArriveInOrderAndAgainUntilTheyAreTaken) {
   FakeCluster cluster;
   const auto agent = Started(AgentOptions(cluster.address()), [](const auto&) {});
@@ -354,6 +370,94 @@ TEST(NodeAgentTest, LeaveIsBoundedWhenTheCoordinatorIsGone) {
   const absl::Duration begin = Clock::Real().Steady();
   agent->Leave("SIGTERM", absl::Milliseconds(300));
   EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
+}
+
+TEST(NodeAgentTest, DrainWaitsUntilItsJobsCanDoWithoutIt) {
+  FakeCluster cluster;
+  cluster.SetLease(absl::Minutes(5));  // a heartbeat waits for more than a minute
+  cluster.Assign({Assignment(7)});
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  ASSERT_TRUE(cluster.WaitForHeartbeats(2));  // the second one waits for news
+  EXPECT_FALSE(agent->draining());
+  std::atomic<bool> drained{false};
+  std::thread drain([&] { drained = agent->Drain(absl::Seconds(60)); });
+  ASSERT_TRUE(cluster.WaitUntilHeard("drains w-1"));
+  EXPECT_TRUE(agent->draining());
+  // It works on meanwhile.
+  agent->Report(7, 1, Step(3));
+  ASSERT_TRUE(cluster.WaitUntilHeard("report 7/1 step 3"));
+  EXPECT_FALSE(drained);
+  const absl::Duration begin = Clock::Real().Steady();
+  cluster.Assign({});
+  drain.join();
+  EXPECT_TRUE(drained);
+  EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(20));
+}
+
+// Between Drain's word and its call a heartbeat may begin that says it, and is ended by it.
+TEST(NodeAgentTest, AHeartbeatThatDrainEndsIsNoLostCoordinator) {
+  class AwaitsHeartbeat : public LogObserver {
+   public:
+    explicit AwaitsHeartbeat(FakeCluster* cluster) : cluster_(cluster) {}
+    void OnLine(LogLevel, absl::string_view line) override {
+      if (absl::StrContains(line, "drains")) heard_ = cluster_->WaitUntilHeard("drains w-1");
+    }
+    bool heard() const { return heard_; }
+
+   private:
+    FakeCluster* const cluster_;
+    bool heard_ = false;
+  };
+  FakeCluster cluster;
+  cluster.SetLease(absl::Seconds(1));
+  // It has no job, but the coordinator has something for it.
+  v1::Assignment held = Assignment(7);
+  held.set_phase(v1::Assignment::HOLD);
+  cluster.Assign({held});
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster.address()), owner.callback());
+  ASSERT_TRUE(owner.WaitForCalls(1));
+  AwaitsHeartbeat waits(&cluster);
+  const ObserveLog observe(&waits);
+  EXPECT_FALSE(agent->Drain(absl::Milliseconds(500)));
+  EXPECT_TRUE(waits.heard());
+}
+
+TEST(NodeAgentTest, ADrainedDaemonAsksNoMoreOftenThanOthers) {
+  FakeCluster cluster;
+  const auto agent = Started(AgentOptions(cluster.address()), [](const auto&) {});
+  EXPECT_TRUE(agent->Drain(absl::Minutes(5)));
+  const int before = cluster.heartbeats();
+  Mutex mutex;
+  CondVar never;
+  MutexLock lock(&mutex);
+  never.WaitFor(&mutex, absl::Seconds(1));
+  EXPECT_LE(cluster.heartbeats(), before + 3);
+}
+
+TEST(NodeAgentTest, DrainIsBounded) {
+  auto cluster = std::make_unique<FakeCluster>();
+  cluster->SetLease(absl::Milliseconds(500));
+  cluster->Assign({Assignment(7)});
+  Owner owner;
+  const auto agent = Started(AgentOptions(cluster->address()), owner.callback());
+  ASSERT_TRUE(owner.WaitForCalls(1));
+  EXPECT_FALSE(agent->Drain(absl::Milliseconds(200)));
+  // Nobody answers: by the end of a lease its jobs are given to others anyway.
+  cluster.reset();
+  const absl::Duration begin = Clock::Real().Steady();
+  EXPECT_FALSE(agent->Drain(absl::Minutes(5)));
+  EXPECT_LT(Clock::Real().Steady() - begin, absl::Seconds(60));
+}
+
+TEST(NodeAgentTest, WithoutJobsAndCoordinatorItIsDrained) {
+  auto cluster = std::make_unique<FakeCluster>();
+  cluster->SetLease(absl::Minutes(5));
+  const auto agent = Started(AgentOptions(cluster->address()), [](const auto&) {});
+  ASSERT_TRUE(cluster->WaitForHeartbeats(2));
+  cluster.reset();
+  EXPECT_TRUE(agent->Drain(absl::Minutes(5)));
 }
 
 TEST(NodeAgentTest, SendsTheLinesOfItsLogAndTheLastOnesBeforeItLeaves) {

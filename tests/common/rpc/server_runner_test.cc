@@ -10,12 +10,15 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/process_credentials.h"
+#include "common/security/security_flags.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.grpc.pb.h"
 
@@ -45,8 +48,13 @@ class WaitingService final : public v1::JobService::Service {
 };
 
 absl::StatusOr<std::unique_ptr<ServerRunner>> StartOn(const std::string& listen) {
+  SecurityFlags open;
+  open.insecure_allow_remote = true;
+  auto credentials = ProcessCredentials::ForDaemon(open);
+  EXPECT_TRUE(credentials.ok()) << credentials.status();
   ServerRunner::Options options;
   options.listen = listen;
+  options.credentials = *std::move(credentials);
   return ServerRunner::Start(options, [](grpc::ServerBuilder*) {});
 }
 
@@ -149,6 +157,19 @@ TEST(ServerRunnerTest, ServesHealthAndReflection) {
   EXPECT_NE(RawCall(address, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                     std::string("\x3a\x01*", 3))
                 .find("sangam.v1.JobService"),
+            std::string::npos);
+  // The same for the health service and channelz.
+  for (const char* name : {"grpc.health.v1.Health", "grpc.channelz.v1.Channelz"}) {
+    EXPECT_NE(RawCall(address, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                      std::string("\x3a\x01*", 3))
+                  .find(name),
+              std::string::npos)
+        << name;
+  }
+  // ServerReflectionRequest{file_containing_symbol: "grpc.health.v1.Health"}.
+  EXPECT_NE(RawCall(address, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                    std::string("\x22\x15grpc.health.v1.Health", 23))
+                .find("HealthCheckResponse"),
             std::string::npos);
 }
 
