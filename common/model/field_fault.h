@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/errors/error_details.h"
 
 namespace sangam {
 
@@ -22,13 +23,18 @@ void AddFault(std::vector<FieldFault>* faults, std::string field, const Pieces&.
   faults->push_back({std::move(field), absl::StrCat(message...)});
 }
 
-// OK when there are none, else InvalidArgument with one line "field: message" for each.
+// OK when there are none, else InvalidArgument with one line "field: message" for each; they are
+// also its FieldViolations, and its reason is INVALID_JOB.
 inline absl::Status ToStatus(const std::vector<FieldFault>& faults) {
+  if (faults.empty()) return absl::OkStatus();
   std::string text;
+  std::vector<FieldViolation> violations;
   for (const FieldFault& fault : faults) {
     absl::StrAppend(&text, text.empty() ? "" : "\n", fault.field, ": ", fault.message);
+    violations.push_back({fault.field, fault.message});
   }
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(text);
+  return WithFieldViolations(WithReason(absl::InvalidArgumentError(text), "INVALID_JOB"),
+                             violations);
 }
 
 }  // namespace sangam

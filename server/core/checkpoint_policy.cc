@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/plan/server_memory.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 
@@ -25,15 +27,6 @@ constexpr uint64_t kMaxMissedFactor = 1024;
 
 }  // namespace
 
-size_t CheckpointPolicy::MostWanted(const v1::JobSpec& spec) {
-  return spec.has_checkpoint() ? MostWanted(spec.checkpoint()) : 0;
-}
-
-size_t CheckpointPolicy::MostWanted(const v1::CheckpointSpec& spec) {
-  // Of those that the time asks for there is one.
-  return spec.every_steps() > 0 ? kMaxWanted : 1;
-}
-
 CheckpointPolicy::CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now)
     : spec_(spec),
       run_(std::move(run)),
@@ -41,7 +34,7 @@ CheckpointPolicy::CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl
       steps_at_begin_(std::max(run_.first_step, run_.under_way.value_or(0))),
       steps_done_(steps_at_begin_),
       last_(now) {
-  if (run_.under_way.has_value()) return;
+  if (run_.under_way.has_value() || !run_.asked) return;
   // Training has not begun: every step after the first can be asked for.
   WantMultiples(run_.first_step + 1);
 }
@@ -52,12 +45,19 @@ std::vector<uint64_t> CheckpointPolicy::Wanted() const {
   return steps;
 }
 
+double CheckpointPolicy::StepsUnderWay(absl::Duration now) const {
+  const auto rate_since = [&](absl::Duration since, uint64_t from) {
+    const double seconds = absl::ToDoubleSeconds(now - since);
+    return seconds > 0 ? static_cast<double>(steps_done_ - from) / seconds : 0;
+  };
+  double rate = rate_since(began_, steps_at_begin_);
+  // What nobody heard meanwhile is in the one, the other may be of a few steps alone.
+  if (live_since_.has_value()) rate = std::min(rate, rate_since(*live_since_, live_from_));
+  return std::min(rate * kDeliverySeconds, 1e9);
+}
+
 uint64_t CheckpointPolicy::Margin(absl::Duration now) const {
-  const double seconds = absl::ToDoubleSeconds(now - began_);
-  const double rate =
-      seconds > 0 ? static_cast<double>(steps_done_ - steps_at_begin_) / seconds : 0;
-  return (kAhead + static_cast<uint64_t>(std::ceil(std::min(rate * kDeliverySeconds, 1e9)))) *
-         missed_factor_;
+  return (kAhead + static_cast<uint64_t>(std::ceil(StepsUnderWay(now)))) * missed_factor_;
 }
 
 void CheckpointPolicy::Advance(uint64_t steps_done, absl::Duration now) {
@@ -70,6 +70,11 @@ void CheckpointPolicy::Advance(uint64_t steps_done, absl::Duration now) {
   if (!Settled(now)) return;
   GiveUpMissed(now);
   if (steps_done_ >= run_.steps_total) return;
+  if (stopping_) {
+    WantStop(now);
+    return;
+  }
+  if (!run_.asked) return;
   const uint64_t from = steps_done_ + Margin(now);
   WantMultiples(from);
   WantTimed(from, now);
@@ -78,6 +83,11 @@ void CheckpointPolicy::Advance(uint64_t steps_done, absl::Duration now) {
 bool CheckpointPolicy::Settled(absl::Duration now) {
   if (!run_.under_way.has_value()) return true;
   if (!progressed_.has_value() && steps_done_ > steps_at_begin_) progressed_ = now;
+  // What nobody heard meanwhile has come by then; it says nothing about how fast the job is.
+  if (!live_since_.has_value() && progressed_.has_value() && now - *progressed_ >= kSettling / 2) {
+    live_since_ = now;
+    live_from_ = steps_done_;
+  }
   return progressed_.has_value() && now - *progressed_ >= kSettling;
 }
 
@@ -91,6 +101,7 @@ void CheckpointPolicy::GiveUpMissed(absl::Duration now) {
         now - *pending.passed >= (last ? kLastPatience : kPatience)) {
       missed_factor_ = std::min(missed_factor_ * 2, kMaxMissedFactor);
       missed_last_ = missed_last_ || last;
+      if (stop_step_ == it->first) stop_step_.reset();
       it = pending_.erase(it);
     } else {
       ++it;
@@ -122,19 +133,71 @@ void CheckpointPolicy::WantTimed(uint64_t from, absl::Duration now) {
   pending_[from].timed = true;
 }
 
+void CheckpointPolicy::SetStopping(bool stopping, absl::Duration now) {
+  if (stopping == stopping_ || finished_.has_value()) return;
+  stopping_ = stopping;
+  if (!stopping) {
+    ForgetStop();
+    next_multiple_ = 0;
+  }
+  Advance(steps_done_, now);
+}
+
+void CheckpointPolicy::ForgetStop() {
+  if (!stop_step_.has_value()) return;
+  const auto found = pending_.find(*stop_step_);
+  if (found != pending_.end() && !found->second.writing) pending_.erase(found);
+  stop_step_.reset();
+}
+
+bool CheckpointPolicy::holds_stop() const {
+  if (!stop_step_.has_value()) return false;
+  const auto found = pending_.find(*stop_step_);
+  return found != pending_.end() && (found->second.writing || Complete(found->second));
+}
+
+uint64_t CheckpointPolicy::NextStop(absl::Duration now) const {
+  // The step that is under way is finished, and as many more as are begun until all have heard.
+  return steps_done_ + (1 + static_cast<uint64_t>(StepsUnderWay(now) + 0.9)) * missed_factor_;
+}
+
+void CheckpointPolicy::WantStop(absl::Duration now) {
+  const uint64_t step = NextStop(now);
+  if (stop_step_.has_value()) {
+    // Chosen when the job seemed faster than it is: nobody is near it yet.
+    const auto found = pending_.find(*stop_step_);
+    const bool begun = found == pending_.end() || found->second.writing ||
+                       !found->second.reported.empty() || *stop_step_ <= step;
+    if (begun || *stop_step_ - step <= step - steps_done_ + kAhead) return;
+    ForgetStop();
+  }
+  if (step >= run_.steps_total) return;
+  // What is wanted besides comes later than this, or can go for it.
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    it = it->second.writing || it->first == step ? std::next(it) : pending_.erase(it);
+  }
+  stop_step_ = step;
+  pending_[step];
+}
+
 void CheckpointPolicy::Finish(bool is_written, absl::Duration now) {
   if (finished_.has_value()) return;
   finished_ = now;
   steps_done_ = run_.steps_total;
-  wants_last_ = !is_written;
+  wants_last_ = run_.asked && !is_written;
+  ForgetStop();
   Advance(steps_done_, now);
 }
 
+void CheckpointPolicy::AwaitServers(absl::Duration now) {
+  if (run_.under_way.has_value() && finished_.has_value() && wants_last_) finished_ = now;
+}
+
 void CheckpointPolicy::WantLast(absl::Duration now) {
-  if (!wants_last_ || pending_.size() >= MostWanted(spec_)) return;
+  if (!wants_last_ || pending_.size() >= SnapshotsAtOnce(spec_)) return;
   // What servers copied for the coordinator before they forget when it is not wanted for a while,
   // and so they report it anew.
-  if (run_.under_way.has_value() && now - *finished_ < kSettling) return;
+  if (run_.under_way.has_value() && now - *finished_ < kLastSettling) return;
   wants_last_ = false;
   pending_[run_.steps_total].passed = now;
 }

@@ -23,6 +23,11 @@ namespace sangam {
 // them as can be written down in time. By time: a step in the near future. And always the last step
 // of a job that has done all: its pages stay there, so that no server can hear of it too late.
 //
+// A job that is to be stopped (Stop) also copies a step, one that no worker has passed, and its
+// workers begin no later one. As soon as one of them stands, no page goes past the step; when all
+// have heard of it too late, another one takes its place. Also for a job that asks for no
+// checkpoints: of that one nothing else is ever wanted.
+//
 // Pure and not thread-safe. `now` is the time on a steady clock.
 class CheckpointPolicy {
  public:
@@ -31,6 +36,9 @@ class CheckpointPolicy {
   // How long after its step a report may come.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
   static constexpr absl::Duration kSettling = absl::Milliseconds(500);
+  // The same for the last step, from when all servers of the job are back: each must first hear
+  // that nothing is wanted of it, to copy and report anew what the coordinator before has wanted.
+  static constexpr absl::Duration kLastSettling = absl::Seconds(3);
   // How long after Finish the reports of the last step may come.
   static constexpr absl::Duration kLastPatience = absl::Seconds(15);
 
@@ -42,6 +50,8 @@ class CheckpointPolicy {
     // steps when that one last heard of it. Where it is now shows only when its reports come, first
     // those that nobody heard meanwhile, so nothing is asked for until kSettling after the first.
     std::optional<uint64_t> under_way = std::nullopt;
+    // Whether the job asks for checkpoints; when not, `spec` is not looked at.
+    bool asked = true;
   };
 
   // All servers have copied a step's state and hold it.
@@ -49,10 +59,6 @@ class CheckpointPolicy {
     uint64_t step = 0;
     uint64_t updates = 0;
   };
-
-  // Steps of such a job that are wanted at once at most, which is how many copies of its state a
-  // server may have to hold.
-  static size_t MostWanted(const v1::JobSpec& spec);
 
   CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now);
 
@@ -63,9 +69,20 @@ class CheckpointPolicy {
   // The job has completed `steps_done` steps; to be called also when only time has passed.
   void Advance(uint64_t steps_done, absl::Duration now);
 
+  // The job is to stop soon (true), or to go on (false).
+  void SetStopping(bool stopping, absl::Duration now);
+  // The step that workers are not to begin, once it is chosen. Its copy is among what is wanted
+  // until OnEnd; a job that is so near its end that it comes first never has one.
+  // It may come to be another one, also a nearer one, until all servers have copied it.
+  std::optional<uint64_t> stop_step() const { return stop_step_; }
+  // Whether all servers have copied it, and hold it until OnEnd.
+  bool holds_stop() const;
+
   // All steps are done; what is wanted besides is the last step, once there is room for it, unless
   // it `is_written` already. Advance is to be called as before. Without effect the second time.
   void Finish(bool is_written, absl::Duration now);
+  // Of a job under way: not all servers that hold pages are back yet.
+  void AwaitServers(absl::Duration now);
   // After Finish: nothing more is to come.
   bool is_over() const { return finished_.has_value() && !wants_last_ && pending_.empty(); }
   // Whether not all servers have copied the last step in time.
@@ -89,14 +106,19 @@ class CheckpointPolicy {
     std::optional<absl::Duration> passed;  // when the job was seen to be past it
   };
 
-  static size_t MostWanted(const v1::CheckpointSpec& spec);
   bool Complete(const Pending& pending) const { return pending.reported == run_.servers; }
+  // The step to stop before, if it were chosen now.
+  uint64_t NextStop(absl::Duration now) const;
   // Whether it shows where the job is.
   bool Settled(absl::Duration now);
   void GiveUpMissed(absl::Duration now);
   void WantMultiples(uint64_t from);
   void WantTimed(uint64_t from, absl::Duration now);
   void WantLast(absl::Duration now);
+  void WantStop(absl::Duration now);
+  void ForgetStop();
+  // Steps that are done in the time that a request takes to be delivered.
+  double StepsUnderWay(absl::Duration now) const;
   // Steps between now and the first one that can still be asked for.
   uint64_t Margin(absl::Duration now) const;
 
@@ -104,13 +126,18 @@ class CheckpointPolicy {
   const Run run_;
   const absl::Duration began_;
   const uint64_t steps_at_begin_;
+  // Of a job under way: from when and where on its steps came as they were done.
+  std::optional<absl::Duration> live_since_;
+  uint64_t live_from_ = 0;
   uint64_t steps_done_;
   std::optional<absl::Duration> progressed_;  // when the first news of a job under way came
   uint64_t next_multiple_ = 0;
   uint64_t missed_factor_ = 1;
   absl::Duration last_;                     // when the last checkpoint ended
   std::optional<absl::Duration> finished_;  // when Finish was called
-  bool wants_last_ = false;                 // it is to be asked for
+  bool stopping_ = false;
+  std::optional<uint64_t> stop_step_;
+  bool wants_last_ = false;  // it is to be asked for
   bool missed_last_ = false;
   std::map<uint64_t, Pending> pending_;  // by step
 };

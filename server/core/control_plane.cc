@@ -18,7 +18,9 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "common/plan/plan_shape.h"
+#include "common/plan/server_memory.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -31,8 +33,8 @@
 #include "server/core/planner.h"
 #include "server/core/registration.h"
 #include "server/core/resume_check.h"
-#include "server/core/server_memory.h"
 #include "server/core/shortened.h"
+#include "server/core/timestamp.h"
 #include "server/core/weight_holds.h"
 
 namespace sangam {
@@ -47,11 +49,12 @@ std::string NamesOf(const std::vector<ChosenDaemon>& daemons) {
 }
 
 std::shared_ptr<v1::Assignment> MakeAssignment(v1::Assignment::Phase phase, const v1::JobSpec& spec,
-                                               const v1::Plan& plan) {
+                                               const v1::Plan& plan, const std::string& owner) {
   auto assignment = std::make_shared<v1::Assignment>();
   assignment->set_phase(phase);
   *assignment->mutable_spec() = spec;
   *assignment->mutable_plan() = plan;
+  assignment->set_owner(owner);
   return assignment;
 }
 
@@ -168,6 +171,7 @@ absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment no
   RETURN_IF_ERROR(jobs_.Delete(id));
   traces_.Forget(id);
   logs_.Forget(id);
+  log_writers_.Forget(id);
   changes_.events = true;
   Note(false, "job deleted", {{"job", absl::StrCat(id)}});
   Schedule(now);
@@ -176,6 +180,9 @@ absl::Status ControlPlane::Delete(const v1::DeleteJobRequest& request, Moment no
 
 v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
   v1::Cluster cluster;
+  cluster.set_version(kVersion);
+  cluster.set_protocol_version(kProtocolVersion);
+  *cluster.mutable_time() = ToTimestamp(now.wall);
   for (const auto& [key, daemon] : members_.daemons()) {
     v1::DaemonStatus* status = cluster.add_daemon();
     status->set_role(RoleName(key.role));
@@ -186,6 +193,7 @@ v1::Cluster ControlPlane::DescribeCluster(Moment now) const {
     status->set_silent_ms(static_cast<uint64_t>(std::max<int64_t>(silent, 0)));
     status->set_alive(daemon.alive);
     status->set_fault(daemon.fault);
+    status->set_draining(daemon.alive ? daemon.draining : "");
     status->set_threads(daemon.registration.threads());
     status->set_memory_bytes(daemon.registration.memory_bytes());
     status->set_backend(daemon.registration.backend());
@@ -214,6 +222,8 @@ void ControlPlane::Advance(Moment now) {
     const auto found = runs_.find(job);
     if (found == runs_.end()) continue;
     if (found->second.checkpoints != nullptr) {
+      if (AwaitsServer(found->second.run.plan()))
+        found->second.checkpoints->AwaitServers(now.steady);
       found->second.checkpoints->Advance(0, now.steady);
       WantSnapshots(&found->second);
     }
@@ -221,7 +231,17 @@ void ControlPlane::Advance(Moment now) {
       EndAwaited(job, now);
       continue;
     }
-    Apply(job, found->second.run.OnTime(now.steady), now);
+    if (found->second.stopping.has_value()) {
+      AdvanceDrain(job, now);
+      if (runs_.count(job) == 0 || found->second.needs_no_workers()) continue;
+    }
+    JobRun::Effects effects = found->second.run.OnTime(now.steady);
+    // One that stands still may wait in vain for another one that stands: no fault of the job.
+    if (found->second.stopping.has_value() && found->second.run.holds_failure() &&
+        effects.outcome.has_value()) {
+      effects.outcome->state = v1::PREEMPTED;
+    }
+    Apply(job, effects, now);
   }
   if (!lost.empty()) Schedule(now);
 }
@@ -252,6 +272,7 @@ void ControlPlane::LoseDaemon(const Membership::Gone& gone, absl::string_view ho
     const auto found = runs_.find(job);
     // One that awaits its last checkpoint has no use for workers any more.
     if (found == runs_.end() || found->second.ending.has_value()) continue;
+    if (found->second.needs_no_workers() && gone.key.role == v1::WORKER) continue;
     if (const auto member = found->second.run.Find(identity); member.has_value()) {
       Apply(job, found->second.run.OnGone(*member, how, gone.why), now);
     }
@@ -301,12 +322,11 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
     return;
   }
   // All are of one kind.
-  std::string worker_kind = KindOf(job.spec(), planned.workers.front().name);
-  if (const absl::Status kind =
-          CheckResumeKind(job.spec().precision(), resume.own, worker_kind, resume.worker_kind);
-      !kind.ok()) {
-    if (planned.again) {
-      // Which a coordinator that was started again does not know.
+  std::string worker_kind =
+      KindOf(job.spec(), planned.workers.front().name, planned.workers.front().incarnation);
+  if (const absl::Status kind = CheckResumeKind(worker_kind, resume.worker_kind); !kind.ok()) {
+    if (planned.again || HasWorkersOfKind(job.spec(), resume.worker_kind)) {
+      // Which the coordinator does not know of a job that begins, nor after it was started again.
       kept_kinds_[planned.job] = resume.worker_kind;
     } else {
       ChangeState(planned.job, v1::FAILED, absl::StrCat("resume_from: ", kind.message()), now);
@@ -323,7 +343,7 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
   }
   const ServerBytes bytes = TrainingBytes(*plan, job.spec());
   MakeRoom(planned.job, bytes);
-  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan);
+  const auto prepare = MakeAssignment(v1::Assignment::PREPARE, job.spec(), *plan, job.owner());
   prepare->set_first_step(resume.step);
   prepare->set_first_updates(resume.updates);
   jobs_.SetPlan(planned.job, *plan, chosen,
@@ -338,6 +358,7 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
   const auto added =
       runs_.emplace(planned.job, Run{JobRun(prepare, options, now.steady), bytes, nullptr}).first;
   added->second.worker_kind = std::move(worker_kind);
+  added->second.train_samples = resume.train_samples;
   AssignAll(&added->second, prepare);
 }
 
@@ -389,7 +410,11 @@ void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment no
     run->second.checkpoints->Advance(effects.steps.back().step() + 1, now.steady);
     WantSnapshots(&run->second);
   }
-  if (!effects.outcome.has_value()) return;
+  if (!effects.outcome.has_value()) {
+    const auto run = runs_.find(job);
+    if (run != runs_.end() && run->second.stopping.has_value()) AdvanceDrain(job, now);
+    return;
+  }
   if (effects.outcome->state != v1::SUCCEEDED || !AwaitCheckpoints(job, *effects.outcome, now)) {
     EndRun(job, *effects.outcome, now);
   }
@@ -398,7 +423,18 @@ void ControlPlane::Apply(uint64_t job, const JobRun::Effects& effects, Moment no
 
 void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment now) {
   Run& run = runs_.at(job);
-  const auto assignment = MakeAssignment(v1::Assignment::RUN, run.run.spec(), run.run.plan());
+  if (run.train_samples != 0 && run.train_samples != length.train_samples) {
+    EndRun(job,
+           {v1::FAILED,
+            absl::StrCat("data: found ", length.train_samples, " training samples, expected ",
+                         run.train_samples, " as when the checkpoint of step ",
+                         run.run.first_step(), " was made")},
+           now);
+    Schedule(now);
+    return;
+  }
+  const auto assignment =
+      MakeAssignment(v1::Assignment::RUN, run.run.spec(), run.run.plan(), run.run.owner());
   assignment->set_steps_total(length.steps_total);
   assignment->set_steps_per_epoch(length.steps_per_epoch);
   assignment->set_train_samples(length.train_samples);
@@ -415,6 +451,12 @@ void ControlPlane::BeginTraining(uint64_t job, const JobLength& length, Moment n
   AssignAll(&run, assignment);
 }
 
+std::vector<std::string> ControlPlane::AwaitedWorkers(uint64_t job) const {
+  const auto found = runs_.find(job);
+  if (found == runs_.end() || found->second.needs_no_workers()) return {};
+  return found->second.run.Awaited();
+}
+
 absl::StatusOr<std::shared_ptr<const v1::Assignment>> ControlPlane::AssignmentOf(
     const v1::DaemonIdentity& daemon, uint64_t job, uint64_t generation) const {
   const auto found = runs_.find(job);
@@ -427,7 +469,7 @@ absl::StatusOr<std::shared_ptr<const v1::Assignment>> ControlPlane::AssignmentOf
 }
 
 JobRun::Outcome ControlPlane::Settle(const JobRun& run, const JobRun::Outcome& outcome) const {
-  if (outcome.state != v1::PREEMPTED) return outcome;
+  if (outcome.state != v1::PREEMPTED || outcome.drained) return outcome;
   const v1::Job& job = *jobs_.Get(run.job());
   if (outcome.pages_lost && job.checkpoint().empty() && job.spec().resume_from().empty()) {
     return {v1::FAILED, absl::StrCat(outcome.reason, "; there is no checkpoint to go on from")};
@@ -456,8 +498,13 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& asked, Moment now
   changes_.assignments = true;
   if (found->second.served != nullptr) changes_.served = true;
   if (!jobs_.Get(job)->weights_available()) jobs_.SetServerMemory(job, 0);
-  if (outcome.state == v1::PREEMPTED && !found->second.worker_kind.empty()) {
+  // One that begins anew may do so on workers of any kind.
+  if (outcome.state == v1::PREEMPTED && !found->second.worker_kind.empty() &&
+      !jobs_.Get(job)->checkpoint().empty()) {
     kept_kinds_[job] = found->second.worker_kind;
+  }
+  if (outcome.state == v1::PREEMPTED && !outcome.drained) {
+    jobs_.AddLoss(job, Shortened(outcome.reason, kMaxReasonBytes));
   }
   runs_.erase(found);
   ChangeState(job, outcome.state, Shortened(outcome.reason, kMaxReasonBytes), now);
@@ -467,7 +514,7 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& asked, Moment now
 }
 
 void ControlPlane::KeepWeights(const JobRun& run) {
-  const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan());
+  const auto hold = MakeAssignment(v1::Assignment::HOLD, run.spec(), run.plan(), run.owner());
   hold->set_first_step(run.first_step());
   hold->set_first_updates(run.first_updates());
   WeightHolds::Hold kept{run.job(), KeptBytes(run.plan()), run.skipped()};
@@ -489,6 +536,7 @@ void ControlPlane::AssignAll(Run* run, const std::shared_ptr<const v1::Assignmen
   for (const v1::ServerPlan& server : assignment->plan().server()) {
     board_.Assign({v1::SERVER, server.name()}, assignment);
   }
+  AdmitLines(assignment->plan());
   journal_.Assign(*assignment);
   changes_.assignments = true;
   run->assignment = assignment;
@@ -502,6 +550,7 @@ void ControlPlane::ChangeState(uint64_t job, v1::JobState state, absl::string_vi
   // Every caller has looked at the state before.
   SANGAM_CHECK(jobs_.ChangeState(job, state, reason, now.wall).ok());
   changes_.events = true;
+  if (HasEnded(state)) NoteUnwanted(job);
   Note(state == v1::FAILED || state == v1::PREEMPTED, "job changed",
        {{"job", absl::StrCat(job)},
         {"name", jobs_.Get(job)->spec().name()},

@@ -15,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/plan/server_memory.h"
+#include "proto/admin_service.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -29,17 +31,19 @@
 #include "server/core/job_run.h"
 #include "server/core/job_table.h"
 #include "server/core/log_store.h"
+#include "server/core/log_writers.h"
 #include "server/core/membership.h"
 #include "server/core/planner.h"
 #include "server/core/ready_facts.h"
 #include "server/core/run_journal.h"
 #include "server/core/saved_records.h"
 #include "server/core/scheduler.h"
-#include "server/core/server_memory.h"
 #include "server/core/trace_store.h"
 #include "server/core/weight_holds.h"
 
 namespace sangam {
+
+using CheckpointsByJob = std::map<uint64_t, std::vector<v1::CheckpointSummary>>;
 
 // Where a job goes on; step 0: at its beginning.
 struct ResumePoint {
@@ -47,8 +51,8 @@ struct ResumePoint {
   uint64_t updates = 0;
   // Of the workers that trained it; empty: not known.
   std::string worker_kind = {};
-  // Whether it is the job's own checkpoint.
-  bool own = false;
+  // Samples of the training set that it was trained on; 0: not known.
+  uint64_t train_samples = 0;
 };
 
 // The whole coordinator without threads, locks, clocks and network: which daemons are there, which
@@ -69,6 +73,12 @@ struct ResumePoint {
 // daemons for them, in a new generation: from their newest checkpoint, else at their beginning. The
 // result is the same, bit for bit. Not more often than `max_restarts`, and not when a server is
 // gone and there is no checkpoint. A worker without its device stays, but gets no jobs.
+//
+// A daemon that drains, because its process is about to end or a user wants it, gets no new jobs.
+// Those that it has stop after a step that no worker has passed, are written down there, and go
+// back to the queue, from where they go on with that step: nothing is lost and nothing done twice,
+// and it does not count as a loss. Where nothing can be written down they begin where they would
+// after a loss, and say so.
 //
 // With keep_records it says with every change what is to be written down (saved_records.h), and
 // Restore makes another one go on from there.
@@ -146,14 +156,21 @@ class ControlPlane {
   // Takes the place of an earlier coordinator that wrote these records, as it was when it ended:
   // daemons are there and hold what they held, jobs go on. Nothing is scheduled until each daemon
   // has given a sign of life or counts as lost (Membership::Options.reattach). Traces and measured
-  // times of blocks are not kept. To be called first, with no records for a new begin.
+  // times of blocks are not kept. To be called first, with no records for a new begin. `found`: all
+  // checkpoints that the disk has; nullptr: nobody has looked.
   // Errors: DataLoss  a record makes no sense; names it. The object cannot be used then
-  absl::Status Restore(const SavedRecords& records, Moment now);
+  absl::Status Restore(const SavedRecords& records, Moment now,
+                       const CheckpointsByJob* found = nullptr);
 
   // Daemons.
   absl::Status Register(const v1::RegisterRequest& request, Moment now);
   // A heartbeat's sign of life.
   absl::Status Renew(const v1::DaemonIdentity& daemon, Moment now);
+  // The daemon's process is about to end.
+  // Errors: as Membership::Check
+  absl::Status Drain(const v1::DaemonIdentity& daemon, Moment now);
+  // Whether a daemon drains and no job needs it any more.
+  bool IsDrained(const v1::DaemonIdentity& daemon) const;
   // What the daemon must hold.
   // Errors: NotFound  it is not registered any more
   absl::StatusOr<AssignmentBoard::Entry> AssignmentsOf(const v1::DaemonIdentity& daemon) const;
@@ -178,12 +195,16 @@ class ControlPlane {
   void OnPlanned(const std::shared_ptr<const ToPlan>& planned, const v1::PlanReport& report,
                  Moment now, const absl::StatusOr<ResumePoint>& resume = ResumePoint());
 
+  // From now on somebody takes the checkpoints, those of jobs that do not ask for any too.
+  void BeginCheckpoints() { keeps_checkpoints_ = true; }
   // The next checkpoint to write, of each job one at a time; OnCheckpoint must follow.
   std::optional<CheckpointToWrite> TakeCheckpoint();
   // What has become of it: all checkpoints of the job that are there now, or why it failed, which
   // never ends the job.
   void OnCheckpoint(const CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all, Moment now);
+  // Jobs that have ended and did not ask for the checkpoints that were made of them: these may go.
+  std::vector<uint64_t> TakeUnwanted();
   // Whether the checkpoints of a job may go, which need not be remembered.
   // Errors: FailedPrecondition  another job is to go on from one
   //         Unavailable         one is being written
@@ -211,6 +232,11 @@ class ControlPlane {
   //         Unavailable  a checkpoint of it is being written
   absl::Status Delete(const v1::DeleteJobRequest& request, Moment now);
   v1::Cluster DescribeCluster(Moment now) const;
+  // Takes a daemon out of use, or back into it. Errors: as AdminService.DrainDaemon
+  absl::StatusOr<v1::DrainDaemonResponse> DrainDaemon(const v1::DrainDaemonRequest& request,
+                                                      Moment now);
+  // The workers that the next step of a running job waits for; none when it does not run.
+  std::vector<std::string> AwaitedWorkers(uint64_t job) const;
   const JobTable& jobs() const { return jobs_; }
   const TraceStore& traces() const { return traces_; }
   const LogStore& logs() const { return logs_; }
@@ -230,6 +256,16 @@ class ControlPlane {
     absl::Duration until;
   };
 
+  // A run that stops because daemons of it drain.
+  struct Stopping {
+    std::string why;                                 // "worker w-1 drains"
+    std::optional<uint64_t> written = std::nullopt;  // the step whose checkpoint was
+    bool failed = false;                             // it could not be
+    // All servers have copied the step: only they are needed, until it is written. That is not
+    // taken back when nobody drains any more; those that drained may be gone then.
+    bool let_go = false;
+  };
+
   // A job that has its daemons, in phase PREPARE or RUN.
   struct Run {
     JobRun run;
@@ -238,12 +274,21 @@ class ControlPlane {
     std::shared_ptr<const v1::Assignment> served;
     // The newest assignment of its servers.
     std::shared_ptr<const v1::Assignment> assignment = nullptr;
-    // In phase RUN, when the job asks for checkpoints.
+    // ResumePoint::train_samples.
+    uint64_t train_samples = 0;
+    // In phase RUN.
     std::unique_ptr<CheckpointPolicy> checkpoints = nullptr;
     // What its workers have in common (WorkerKind).
     std::string worker_kind = {};
     // Once it has no workers any more.
     std::optional<Ending> ending = std::nullopt;
+    // Once it stops for daemons that drain.
+    std::optional<Stopping> stopping = std::nullopt;
+
+    // What it still waits for is on its servers; what becomes of its workers does not matter.
+    bool needs_no_workers() const {
+      return ending.has_value() || (stopping.has_value() && stopping->let_go);
+    }
   };
 
   // Parts of Restore.
@@ -266,7 +311,10 @@ class ControlPlane {
              Moment now);
   // What the job's workers, of which this is one, have in common (WorkerKind); empty when the
   // worker is not known (any more).
-  std::string KindOf(const v1::JobSpec& spec, const std::string& worker) const;
+  std::string KindOf(const v1::JobSpec& spec, const std::string& worker,
+                     uint64_t incarnation) const;
+  // Whether the cluster has as many workers of the kind as the job asks for, busy or not.
+  bool HasWorkersOfKind(const v1::JobSpec& spec, const std::string& kind) const;
   const v1::RegisterRequest& RegistrationOf(v1::DaemonRole role, const std::string& name) const;
   // Makes room for training state by letting go of old weights.
   void MakeRoom(uint64_t job, const ServerBytes& wanted);
@@ -302,6 +350,21 @@ class ControlPlane {
   bool AwaitCheckpoints(uint64_t job, const JobRun::Outcome& outcome, Moment now);
   // Ends a run that awaits nothing any more, or for too long.
   void EndAwaited(uint64_t job, Moment now);
+  // Whether a server of the plan was restored and not heard of since.
+  bool AwaitsServer(const v1::Plan& plan) const;
+  // The job has ended: its checkpoints are wanted only if it asked for them.
+  void NoteUnwanted(uint64_t job);
+  // The daemons of the plan that drain, "worker w-1 drains"; empty: none.
+  std::string DrainersOf(const v1::Plan& plan) const;
+  // Does what is due in a run some of whose daemons drain, or do no more; it may end.
+  void AdvanceDrain(uint64_t job, Moment now);
+  void AdvanceDrains(Moment now);
+  // Who drains has changed.
+  void OnDraining(const DaemonKey& key, absl::string_view what, Moment now);
+  // What becomes of a run that has done all when the last weights are lost with a server: it does
+  // the last steps again when there is something to go on from, else it has succeeded all the same.
+  JobRun::Outcome WithoutPages(const JobRun& run, const PlanMember& server, absl::string_view how,
+                               const JobRun::Outcome& success) const;
   // Ends the runs that await what a server held which is gone.
   void EndWithout(const v1::DaemonIdentity& server, absl::string_view how, Moment now);
   // A report that the run took, for whoever takes it up after a restart.
@@ -311,6 +374,8 @@ class ControlPlane {
   void Measure(const JobRun& run, uint32_t worker, const v1::JobReport& report);
   // The servers of the run keep the weights.
   void KeepWeights(const JobRun& run);
+  // Lines of these daemons about their job are kept, also when they have lost it.
+  void AdmitLines(const v1::Plan& plan);
   // Every daemon of the run gets this assignment.
   void AssignAll(Run* run, const std::shared_ptr<const v1::Assignment>& assignment);
   void ChangeState(uint64_t job, v1::JobState state, absl::string_view reason, Moment now);
@@ -328,6 +393,7 @@ class ControlPlane {
   bool to_plan_taken_ = false;
   TraceStore traces_;
   LogStore logs_;
+  LogWriters log_writers_;
   BlockTimes block_times_;
   WeightHolds holds_;
   std::map<uint64_t, uint64_t> queued_bytes_;  // LargestServerBytes of the queued jobs
@@ -339,6 +405,8 @@ class ControlPlane {
   // keeps the kind of the checkpoint.
   std::map<uint64_t, std::string> kept_kinds_;
   RunJournal journal_;
+  bool keeps_checkpoints_ = false;
+  std::set<uint64_t> unwanted_;          // see TakeUnwanted
   std::set<uint64_t> writing_;           // jobs with a checkpoint that was taken; they do not start
   std::set<DaemonKey> changed_daemons_;  // since the last TakeChanges
   uint64_t starts_ = 0;

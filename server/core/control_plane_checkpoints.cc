@@ -21,6 +21,7 @@
 #include "server/core/control_plane.h"
 #include "server/core/daemon_key.h"
 #include "server/core/job_run.h"
+#include "server/core/job_state.h"
 #include "server/core/shortened.h"
 
 namespace sangam {
@@ -32,8 +33,8 @@ constexpr size_t kMaxReasonBytes = 4096;
 
 void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total,
                                     std::optional<uint64_t> under_way, Moment now) {
-  if (!run->run.spec().has_checkpoint()) return;
   CheckpointPolicy::Run facts;
+  facts.asked = run->run.spec().has_checkpoint();
   facts.first_step = run->run.first_step();
   facts.steps_total = steps_total;
   facts.under_way = under_way;
@@ -46,14 +47,30 @@ void ControlPlane::BeginCheckpoints(Run* run, uint64_t steps_total,
 
 void ControlPlane::WantSnapshots(Run* run) {
   const std::vector<uint64_t> wanted = run->checkpoints->Wanted();
-  const auto& known = run->assignment->snapshot_step();
-  if (std::equal(wanted.begin(), wanted.end(), known.begin(), known.end())) return;
-  const auto assignment = std::make_shared<v1::Assignment>(*run->assignment);
+  const std::optional<uint64_t> stop = run->checkpoints->stop_step();
+  const v1::Assignment& known = *run->assignment;
+  const bool same_stop = stop.has_value() ? known.has_stop_step() && known.stop_step() == *stop
+                                          : !known.has_stop_step();
+  if (same_stop && std::equal(wanted.begin(), wanted.end(), known.snapshot_step().begin(),
+                              known.snapshot_step().end())) {
+    return;
+  }
+  const auto assignment = std::make_shared<v1::Assignment>(known);
   *assignment->mutable_snapshot_step() = {wanted.begin(), wanted.end()};
+  if (stop.has_value()) {
+    assignment->set_stop_step(*stop);
+  } else {
+    assignment->clear_stop_step();
+  }
   run->assignment = assignment;
-  // Not of the workers, and not for the next coordinator: it asks anew.
+  // Not for the next coordinator: it asks anew.
   for (const v1::ServerPlan& server : assignment->plan().server()) {
     board_.Assign({v1::SERVER, server.name()}, assignment);
+  }
+  if (!same_stop && !run->needs_no_workers()) {
+    for (const v1::WorkerPlan& worker : assignment->plan().worker()) {
+      board_.Assign({v1::WORKER, worker.name()}, assignment);
+    }
   }
   changes_.assignments = true;
 }
@@ -63,6 +80,9 @@ void ControlPlane::OnSnapshot(Run* run, const PlanMember& member, const v1::Snap
   if (run->checkpoints == nullptr) return;
   const absl::Status status = run->checkpoints->OnSnapshot(member.index, report);
   if (!status.ok()) {
+    if (run->stopping.has_value() && run->checkpoints->stop_step() == report.step()) {
+      run->stopping->failed = true;
+    }
     run->checkpoints->OnEnd(report.step(), now.steady);
     WantSnapshots(run);
     jobs_.AddMessage(run->run.job(), absl::StrCat("no checkpoint: ", status.message()), now.wall);
@@ -90,6 +110,11 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
   const v1::Plan& plan = checkpoint.assignment->plan();
   writing_.erase(plan.job());
   Run* const found = FindRun(plan.job(), plan.generation());
+  if (found != nullptr && found->stopping.has_value() &&
+      found->checkpoints->stop_step() == checkpoint.step) {
+    if (all.ok()) found->stopping->written = checkpoint.step;
+    found->stopping->failed = !all.ok();
+  }
   if (found != nullptr && found->checkpoints != nullptr) {
     found->checkpoints->OnEnd(checkpoint.step, now.steady);
     found->checkpoints->Advance(0, now.steady);
@@ -104,6 +129,7 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
   if (all.ok()) {
     if (jobs_.Get(plan.job()) != nullptr) {
       jobs_.SetCheckpoints(plan.job(), *all, checkpoint.step, now.wall);
+      if (HasEnded(jobs_.Get(plan.job())->state())) NoteUnwanted(plan.job());
     }
     Note(false, "checkpoint written", {{"job", absl::StrCat(plan.job())}, {"step", step}});
   } else {
@@ -118,14 +144,18 @@ void ControlPlane::OnCheckpoint(const CheckpointToWrite& checkpoint,
          {{"job", absl::StrCat(plan.job())}, {"step", step}, {"why", all.status().ToString()}});
   }
   changes_.events = true;
-  if (found != nullptr) EndAwaited(plan.job(), now);
+  if (found != nullptr && found->ending.has_value()) {
+    EndAwaited(plan.job(), now);
+  } else if (found != nullptr && found->stopping.has_value()) {
+    AdvanceDrain(plan.job(), now);
+  }
   // The job may wait for this to start again.
   if (found == nullptr) Schedule(now);
 }
 
 bool ControlPlane::AwaitCheckpoints(uint64_t job, const JobRun::Outcome& outcome, Moment now) {
   Run& run = runs_.at(job);
-  if (run.checkpoints == nullptr) return false;
+  if (!run.run.spec().has_checkpoint()) return false;
   if (run.ending.has_value()) return true;  // steps that were skipped, told late
   const auto& written = jobs_.Get(job)->checkpoint();
   const uint64_t last = run.run.steps_total();
@@ -149,7 +179,8 @@ void ControlPlane::EndAwaited(uint64_t job, Moment now) {
   const Run& run = runs_.at(job);
   if (!run.ending.has_value()) return;
   const bool over = run.checkpoints->is_over();
-  if (!over && now.steady < run.ending->until) return;
+  // One that is being written ends by itself: whoever writes it has deadlines of its own.
+  if (!over && (now.steady < run.ending->until || writing_.count(job) != 0)) return;
   if (!over || run.checkpoints->missed_last()) {
     const std::string why =
         over ? absl::StrCat("not all servers have copied it within ",
@@ -165,6 +196,13 @@ void ControlPlane::EndAwaited(uint64_t job, Moment now) {
   Schedule(now);
 }
 
+JobRun::Outcome ControlPlane::WithoutPages(const JobRun& run, const PlanMember& server,
+                                           absl::string_view how,
+                                           const JobRun::Outcome& success) const {
+  JobRun::Outcome again = *run.OnGone(server, how, "its pages of the last step are lost").outcome;
+  return Settle(run, again).state == v1::PREEMPTED ? again : success;
+}
+
 void ControlPlane::EndWithout(const v1::DaemonIdentity& server, absl::string_view how, Moment now) {
   for (const uint64_t job : RunningJobs()) {
     const Run& run = runs_.at(job);
@@ -173,8 +211,37 @@ void ControlPlane::EndWithout(const v1::DaemonIdentity& server, absl::string_vie
                      absl::StrCat("no checkpoint of the last step, ", run.run.steps_total(), ": ",
                                   ToString(KeyOf(server)), " ", how),
                      now.wall);
-    EndRun(job, JobRun::Outcome(run.ending->outcome), now);
+    EndRun(job, WithoutPages(run.run, *run.run.Find(server), how, run.ending->outcome), now);
   }
+}
+
+bool ControlPlane::AwaitsServer(const v1::Plan& plan) const {
+  if (members_.num_awaited() == 0) return false;
+  return std::any_of(plan.server().begin(), plan.server().end(), [this](const auto& server) {
+    const auto found = members_.daemons().find({v1::SERVER, server.name()});
+    return found != members_.daemons().end() && found->second.awaited;
+  });
+}
+
+void ControlPlane::NoteUnwanted(uint64_t job) {
+  const v1::Job& ended = *jobs_.Get(job);
+  if (ended.spec().has_checkpoint() || ended.checkpoint().empty()) return;
+  unwanted_.insert(job);
+  changes_.checkpoints = true;
+}
+
+std::vector<uint64_t> ControlPlane::TakeUnwanted() {
+  std::vector<uint64_t> taken;
+  for (const uint64_t job : std::exchange(unwanted_, {})) {
+    if (jobs_.Get(job) == nullptr || !jobs_.ResumersOf(job).empty()) continue;
+    if (writing_.count(job) != 0) {
+      unwanted_.insert(job);
+      continue;
+    }
+    jobs_.SetCheckpoints(job, {}, 0, absl::UnixEpoch());
+    taken.push_back(job);
+  }
+  return taken;
 }
 
 absl::Status ControlPlane::CheckNotNeeded(uint64_t job) const {

@@ -52,7 +52,7 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
   if (const Run* found = FindRun(request.job(), request.generation()); found != nullptr) {
     member = found->run.Find(request.daemon());
     // It has let go of its workers.
-    if (found->ending.has_value() && request.daemon().role() == v1::WORKER) member.reset();
+    if (found->needs_no_workers() && request.daemon().role() == v1::WORKER) member.reset();
   }
   if (!member.has_value()) {
     if (TakeLateSkips(request, now)) return absl::OkStatus();
@@ -67,10 +67,11 @@ absl::Status ControlPlane::Report(const v1::ReportRequest& request, Moment now) 
     if (found == nullptr) break;
     if (report.has_snapshot() && member->role == v1::SERVER) {
       OnSnapshot(found, *member, report.snapshot(), now);
+      if (found->stopping.has_value()) AdvanceDrain(request.job(), now);
       continue;
     }
     // What else happens cannot change what has been computed.
-    if (found->ending.has_value() && !report.has_skipped_step()) continue;
+    if (found->needs_no_workers() && !report.has_skipped_step()) continue;
     const JobRun::Effects effects = found->run.OnReport(*member, report, now.steady);
     RETURN_IF_ERROR(effects.later);
     if (!effects.outcome.has_value()) Measure(found->run, member->index, report);
@@ -97,7 +98,7 @@ void ControlPlane::KeepReport(const Run& run, const PlanMember& member, const v1
                               const JobRun::Effects& effects) {
   // With the last one of a run that awaits its checkpoints, the next coordinator knows that too.
   const bool awaits = effects.outcome.has_value() && effects.outcome->state == v1::SUCCEEDED &&
-                      run.checkpoints != nullptr;
+                      run.run.spec().has_checkpoint();
   if (!effects.outcome.has_value() || awaits) journal_.Add(run.run, member, report);
 }
 
@@ -128,9 +129,19 @@ bool ControlPlane::TakeLateSkips(const v1::ReportRequest& request, Moment now) {
   return any;
 }
 
+void ControlPlane::AdmitLines(const v1::Plan& plan) {
+  log_writers_.KeepOnly([this](uint64_t job) { return jobs_.Get(job) != nullptr; });
+  for (const v1::WorkerPlan& worker : plan.worker()) {
+    log_writers_.Admit(plan.job(), {v1::WORKER, worker.name()});
+  }
+  for (const v1::ServerPlan& server : plan.server()) {
+    log_writers_.Admit(plan.job(), {v1::SERVER, server.name()});
+  }
+}
+
 void ControlPlane::KeepLines(const v1::DaemonIdentity& daemon, uint64_t job,
                              const v1::LogReport& log) {
-  if (jobs_.Get(job) == nullptr) return;
+  if (jobs_.Get(job) == nullptr || !log_writers_.Has(job, KeyOf(daemon))) return;
   for (int i = 0; i < std::min(log.line_size(), kMaxReports); ++i) {
     const v1::LogReport::Line& reported = log.line(i);
     v1::LogLine line;

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/plan/batch_cut.h"
+#include "common/plan/server_memory.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
@@ -25,7 +26,6 @@
 #include "server/core/membership.h"
 #include "server/core/run_journal.h"
 #include "server/core/saved_records.h"
-#include "server/core/server_memory.h"
 #include "server/core/timestamp.h"
 #include "server/core/weight_holds.h"
 
@@ -86,11 +86,12 @@ std::optional<JobRun::Outcome> SuccessOf(JobRun run, const std::vector<v1::Saved
 
 }  // namespace
 
-absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
+absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now,
+                                   const CheckpointsByJob* found) {
   v1::SavedCoordinator saved;
   const RecordKey key{RecordKind::kCoordinator, 0, 0, ""};
-  if (const auto found = records.find(key); found != records.end()) {
-    if (!saved.ParseFromString(found->second)) {
+  if (const auto record = records.find(key); record != records.end()) {
+    if (!saved.ParseFromString(record->second)) {
       return absl::DataLossError(absl::StrCat(ToString(key), ": found bytes that make no sense"));
     }
   }
@@ -98,6 +99,16 @@ absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
   board_.BeginAfter(starts_ << kRevisionBits);
   logs_.BeginAfter(starts_ << kRevisionBits);
   RETURN_IF_ERROR(jobs_.Restore(records, saved.last_job()));
+  // Before anything is judged by them. One may have been complete a moment before the earlier
+  // coordinator ended.
+  for (const uint64_t id : jobs_.Ids()) {
+    if (found == nullptr) break;
+    const auto checkpoints = found->find(id);
+    OnCheckpointsFound(
+        id, checkpoints == found->end() ? CheckpointsByJob::mapped_type() : checkpoints->second,
+        now);
+    if (HasEnded(jobs_.Get(id)->state())) NoteUnwanted(id);
+  }
   for (auto it = records.lower_bound({RecordKind::kDaemon, 0, 0, ""});
        it != records.end() && it->first.kind == RecordKind::kDaemon; ++it) {
     v1::SavedDaemon daemon;
@@ -135,12 +146,14 @@ absl::Status ControlPlane::Restore(const SavedRecords& records, Moment now) {
           {"running", absl::StrCat(runs_.size())},
           {"daemons_awaited", absl::StrCat(members_.num_awaited())}});
   }
+  AdvanceDrains(now);
   Schedule(now);
   return absl::OkStatus();
 }
 
 void ControlPlane::RestoreDaemon(const v1::SavedDaemon& saved, Moment now) {
-  members_.Restore(saved.registration(), saved.alive(), saved.left(), now.steady, saved.fault());
+  members_.Restore(saved.registration(), saved.alive(), saved.left(), now.steady, saved.fault(),
+                   saved.cordoned());
   if (saved.alive()) board_.Add(KeyOf(saved.registration().daemon()));
 }
 
@@ -171,6 +184,7 @@ void ControlPlane::RestoreHold(const RunJournal::Held& held) {
     board_.Assign({v1::SERVER, server}, held.assignment);
   }
   holds_.Add(std::move(hold));
+  AdmitLines(assignment.plan());
   for (const v1::ServerPlan& server : assignment.plan().server()) {
     v1::DaemonIdentity identity;
     identity.set_role(v1::SERVER);
@@ -196,15 +210,16 @@ void ControlPlane::RestoreRun(const RunJournal::Held& held, Moment now) {
   JobRun run = running ? JobRun(held.assignment, options, PastOf(jobs_, held, now.wall), now.steady)
                        : JobRun(held.assignment, options, now.steady);
   Run& restored = runs_.emplace(job, Run{std::move(run), bytes, nullptr}).first->second;
-  restored.worker_kind = KindOf(held.assignment->spec(), held.assignment->plan().worker(0).name());
+  const v1::WorkerPlan& worker = held.assignment->plan().worker(0);
+  restored.worker_kind = KindOf(held.assignment->spec(), worker.name(), worker.incarnation());
   std::optional<JobRun::Outcome> success;
   if (running) success = SuccessOf(restored.run, held.reports, now.steady);
   if (const auto missing = MissingMember(held.assignment->plan(), success.has_value());
       missing.has_value()) {
-    JobRun::Outcome gone = *restored.run.OnGone(*missing, "lost", "").outcome;
-    const std::string why = gone.reason;
-    EndRun(job, success.has_value() ? *std::move(success) : std::move(gone), now);
-    if (success.has_value()) ReleaseWeights(job, why);
+    const JobRun::Outcome gone = *restored.run.OnGone(*missing, "lost", "").outcome;
+    EndRun(job, success.has_value() ? WithoutPages(restored.run, *missing, "lost", *success) : gone,
+           now);
+    if (success.has_value()) ReleaseWeights(job, gone.reason);
     return;
   }
   if (running) traces_.Begin(held.assignment->spec().name(), held.assignment->plan());
@@ -243,6 +258,7 @@ void ControlPlane::TakeRecords(RecordChanges* records) {
     saved.set_alive(found->second.alive);
     saved.set_left(found->second.left);
     saved.set_fault(found->second.fault);
+    saved.set_cordoned(found->second.cordoned);
     record = saved.SerializeAsString();
   }
   changed_daemons_.clear();

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "common/plan/server_memory.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/core/assignment_board.h"
@@ -23,7 +24,6 @@
 #include "server/core/job_forecast.h"
 #include "server/core/planner.h"
 #include "server/core/scheduler.h"
-#include "server/core/server_memory.h"
 #include "server/core/shortened.h"
 
 namespace sangam {
@@ -54,13 +54,19 @@ std::vector<v1::Precision> NativePrecisions(const v1::RegisterRequest& worker) {
   return native;
 }
 
+// A CPU has no name, but kernels of one kind or another.
+const std::string& DeviceOf(const v1::RegisterRequest& worker) {
+  const v1::DeviceFacts& device = worker.device();
+  return device.name().empty() ? device.compute_capability() : device.name();
+}
+
 CandidateDaemon CandidateOf(const DaemonKey& key, const v1::RegisterRequest& registration,
                             size_t jobs_held) {
   return {key.name,
           jobs_held,
           key.role == v1::SERVER ? registration.memory_bytes() : 0,
           registration.backend(),
-          registration.device().name(),
+          DeviceOf(registration),
           NativePrecisions(registration)};
 }
 
@@ -74,10 +80,24 @@ bool AreSame(const std::vector<ChosenDaemon>& a, const std::vector<ChosenDaemon>
 
 }  // namespace
 
-std::string ControlPlane::KindOf(const v1::JobSpec& spec, const std::string& worker) const {
+std::string ControlPlane::KindOf(const v1::JobSpec& spec, const std::string& worker,
+                                 uint64_t incarnation) const {
   const auto found = members_.daemons().find({v1::WORKER, worker});
   if (found == members_.daemons().end()) return "";
+  // Another process of the name may compute with something else.
+  if (found->second.registration.daemon().incarnation() != incarnation) return "";
   return WorkerKind(CandidateOf(found->first, found->second.registration, 0), PrecisionOf(spec));
+}
+
+bool ControlPlane::HasWorkersOfKind(const v1::JobSpec& spec, const std::string& kind) const {
+  const std::vector<CandidateDaemon> workers = Candidates(v1::WORKER);
+  const auto count =
+      std::count_if(workers.begin(), workers.end(), [&](const CandidateDaemon& worker) {
+        const std::string& backend = spec.resources().backend();
+        return (backend.empty() || worker.backend == backend) &&
+               IsSameKind(WorkerKind(worker, PrecisionOf(spec)), kind);
+      });
+  return static_cast<uint64_t>(count) >= spec.resources().workers();
 }
 
 ClusterView ControlPlane::ViewFor(const JobTable::Submission& submission) const {
@@ -107,7 +127,9 @@ absl::Status ControlPlane::CheckAdmission(const JobTable::Submission& submission
 std::vector<CandidateDaemon> ControlPlane::Candidates(v1::DaemonRole role) const {
   std::vector<CandidateDaemon> candidates;
   for (const auto& [key, daemon] : members_.daemons()) {
-    if (key.role != role || !daemon.alive || !daemon.fault.empty()) continue;
+    if (key.role != role || !daemon.alive || !daemon.fault.empty() || !daemon.draining.empty()) {
+      continue;
+    }
     const AssignmentBoard::Entry* entry = board_.Get(key);
     candidates.push_back(
         CandidateOf(key, daemon.registration, entry == nullptr ? 0 : entry->assignments.size()));
@@ -125,9 +147,11 @@ ClusterSnapshot ControlPlane::Snapshot() {
         known != queued_bytes_.end() ? known->second : LargestServerBytes(job.spec(), job.layout());
     const auto postponed = postponed_.find(id);
     if (postponed != postponed_.end() && postponed->second == roster_) continue;
-    // It may be the newest one that the job goes on from, and an older one may go for it.
-    if (writing_.count(id) != 0) continue;
     snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
+    // It may be the newest one that the job goes on from, and an older one may go for it.
+    if (writing_.count(id) != 0) {
+      snapshot.queued.back().held_back = "until its checkpoint is written";
+    }
     if (const auto kept = kept_kinds_.find(id); kept != kept_kinds_.end()) {
       snapshot.queued.back().kind = kept->second;
     }

@@ -179,6 +179,22 @@ absl::Status JobProgress::CheckReporter(uint32_t worker) const {
   return absl::InvalidArgumentError("expected none from a worker without the model's last block");
 }
 
+std::vector<std::string> JobProgress::Awaited() const {
+  std::vector<std::string> names;
+  if (!begun()) return names;
+  for (int w = 0; w < plan_.worker_size(); ++w) {
+    if (finished_[static_cast<size_t>(w)] || !CheckReporter(static_cast<uint32_t>(w)).ok())
+      continue;
+    const ShareSpan shares = SharesOf(plan_.worker(w));
+    bool all = true;
+    for (uint32_t share = shares.begin; share < shares.end; ++share) {
+      all = all && losses_->Knows(share);
+    }
+    if (!all) names.push_back(plan_.worker(w).name());
+  }
+  return names;
+}
+
 bool JobProgress::AllFinished() const {
   return std::find(finished_.begin(), finished_.end(), false) == finished_.end();
 }

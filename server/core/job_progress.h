@@ -88,6 +88,10 @@ class JobProgress {
   uint64_t steps_done() const { return losses_->steps_done(); }
   std::optional<uint64_t> last_evaluation() const { return evaluations_->last_complete(); }
 
+  // Names of the workers that have not reported all their shares of the first step that is not
+  // complete; none before Begin.
+  std::vector<std::string> Awaited() const;
+
   bool AllFinished() const;
   // Errors: Internal  every worker has finished, but a loss or an evaluation has not come
   absl::Status CheckComplete() const;

@@ -46,6 +46,7 @@ class JobRun {
     v1::JobState state = v1::JOB_STATE_UNSPECIFIED;  // SUCCEEDED, FAILED or PREEMPTED
     std::string reason;
     bool pages_lost = false;  // PREEMPTED: with a server
+    bool drained = false;     // PREEMPTED: its daemons were to give it back, nothing is wrong
   };
 
   // What the caller must do, in this order.
@@ -90,6 +91,7 @@ class JobRun {
   // Of both phases.
   uint64_t first_step() const { return prepare_->first_step(); }
   uint64_t first_updates() const { return prepare_->first_updates(); }
+  const std::string& owner() const { return prepare_->owner(); }
   const v1::JobSpec& spec() const { return prepare_->spec(); }
   const v1::Plan& plan() const { return prepare_->plan(); }
   bool running() const { return progress_.begun(); }
@@ -97,6 +99,7 @@ class JobRun {
   uint64_t steps_total() const { return steps_total_; }
   // REQUIRES (also below): running().
   uint64_t steps_done() const { return progress_.steps_done(); }
+  std::vector<std::string> Awaited() const { return progress_.Awaited(); }
   // Step of the newest complete evaluation.
   std::optional<uint64_t> last_evaluation() const { return progress_.last_evaluation(); }
   const SkippedSteps& skipped() const { return progress_.skipped(); }

@@ -18,7 +18,9 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/base/job_scope.h"
 #include "common/base/status_macros.h"
+#include "common/errors/error_details.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -41,14 +43,16 @@ std::string AsAsked(v1::JobSpec spec, const std::string& resume_from) {
 }
 
 absl::Status NoSuchJob(absl::string_view job) {
-  return absl::NotFoundError(
-      absl::StrCat("job ", job, ": there is none with this number or name; list the jobs to see"));
+  return WithReason(
+      absl::NotFoundError(absl::StrCat(
+          "job ", job, ": there is none with this number or name; list the jobs to see")),
+      "NO_SUCH_JOB");
 }
 
 }  // namespace
 
 absl::StatusOr<std::optional<uint64_t>> JobTable::FindRequest(const Submission& submission) const {
-  const auto request = request_ids_.find(submission.request_id);
+  const auto request = request_ids_.find({submission.owner, submission.request_id});
   if (submission.request_id.empty() || request == request_ids_.end()) return std::nullopt;
   const auto known = jobs_.find(request->second);
   SANGAM_CHECK(known != jobs_.end());
@@ -56,16 +60,32 @@ absl::StatusOr<std::optional<uint64_t>> JobTable::FindRequest(const Submission& 
       AsAsked(submission.spec, submission.asked_resume_from)) {
     return known->first;
   }
-  return absl::AlreadyExistsError(
-      absl::StrCat("request_id \"", submission.request_id, "\": job ", known->first,
-                   " was submitted with it and has another specification; use a fresh one"));
+  return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                        "request_id \"", submission.request_id, "\": job ", known->first,
+                        " was submitted with it and has another specification; use a fresh one")),
+                    "REQUEST_ID_REUSED", {{"job", absl::StrCat(known->first)}});
 }
 
-absl::Status JobTable::CheckRoom() const {
-  const size_t queued = Queued().size();
-  if (queued < options_.max_queued) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(queued, " jobs are queued, the limit is ",
-                                                   options_.max_queued, "; submit later"));
+absl::Status JobTable::CheckRoom(absl::string_view owner) const {
+  const std::vector<uint64_t> queued = Queued();
+  if (queued.size() >= options_.max_queued) {
+    return WithReason(absl::ResourceExhaustedError(
+                          absl::StrCat("quota: ", queued.size(), " jobs are queued, the limit is ",
+                                       options_.max_queued, "; submit later")),
+                      "QUEUE_FULL", {{"limit", absl::StrCat(options_.max_queued)}});
+  }
+  if (owner.empty()) return absl::OkStatus();
+  const size_t own = static_cast<size_t>(std::count_if(
+      queued.begin(), queued.end(), [&](uint64_t id) { return Get(id)->owner() == owner; }));
+  if (own < options_.max_queued_of_one) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "quota of \"", owner, "\": ", own, " jobs are queued, the limit is ",
+                        options_.max_queued_of_one, "; submit later")),
+                    "JOB_QUOTA", {{"limit", absl::StrCat(options_.max_queued_of_one)}});
+}
+
+bool JobTable::KnowsRequest(const std::string& owner, const std::string& request_id) const {
+  return !request_id.empty() && request_ids_.count({owner, request_id}) > 0;
 }
 
 std::map<uint64_t, uint64_t> JobTable::ResumersOf(uint64_t id) const {
@@ -89,14 +109,15 @@ std::map<uint64_t, uint64_t> JobTable::ResumersOf(uint64_t id) const {
 absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now) {
   ASSIGN_OR_RETURN(const std::optional<uint64_t> known, FindRequest(submission));
   if (known.has_value()) return *known;
-  RETURN_IF_ERROR(CheckRoom());
+  RETURN_IF_ERROR(CheckRoom(submission.owner));
   const uint64_t id = ++last_id_;
   const std::string request_id = std::move(submission.request_id);
   Record record{{}, EventLog(options_.max_events), request_id, submission.asked_resume_from};
   record.job.set_id(id);
   *record.job.mutable_spec() = std::move(submission.spec);
   *record.job.mutable_layout() = std::move(submission.layout);
-  if (!request_id.empty()) request_ids_[request_id] = id;
+  record.job.set_owner(submission.owner);
+  if (!request_id.empty()) request_ids_[{submission.owner, request_id}] = id;
   Record& kept = jobs_.emplace(id, std::move(record)).first->second;
   if (options_.keep_records) {
     v1::SavedJob saved;
@@ -104,6 +125,7 @@ absl::StatusOr<uint64_t> JobTable::Submit(Submission submission, absl::Time now)
     *saved.mutable_layout() = kept.job.layout();
     saved.set_request_id(request_id);
     saved.set_asked_resume_from(kept.asked_resume_from);
+    saved.set_owner(kept.job.owner());
     changes_[{RecordKind::kJob, id, 0, ""}] = saved.SerializeAsString();
   }
   changed_.insert(id);
@@ -170,16 +192,24 @@ void JobTable::GoBack(uint64_t id, uint64_t step, uint64_t updates) {
   // The one at `step` is done again too.
   auto* evaluations = job.mutable_evaluation();
   while (!evaluations->empty() && evaluations->rbegin()->step() >= step) evaluations->RemoveLast();
+  v1::SavedLosses& losses = Known(id).losses;
+  if (step <= losses.first_step()) return;
+  losses.clear_reason();
+  losses.set_first_step(step);
+  RecordLosses(id, losses);
+}
+
+void JobTable::AddLoss(uint64_t id, absl::string_view reason) {
+  v1::SavedLosses& losses = Known(id).losses;
+  losses.add_reason(std::string(reason));
+  RecordLosses(id, losses);
 }
 
 std::vector<std::string> JobTable::LossesOf(uint64_t id) const {
-  std::vector<std::string> reasons;
-  const v1::Job* job = Get(id);
-  SANGAM_CHECK(job != nullptr);
-  for (const v1::StateChange& change : job->history()) {
-    if (change.state() == v1::PREEMPTED) reasons.push_back(change.reason());
-  }
-  return reasons;
+  const auto found = jobs_.find(id);
+  SANGAM_CHECK(found != jobs_.end());
+  const auto& reasons = found->second.losses.reason();
+  return {reasons.begin(), reasons.end()};
 }
 
 void JobTable::SetUtilization(uint64_t id, const v1::Utilization& utilization) {
@@ -256,10 +286,11 @@ absl::Status JobTable::Delete(uint64_t id) {
   if (found == jobs_.end()) return NoSuchJob(absl::StrCat(id));
   const v1::Job& job = found->second.job;
   if (!HasEnded(job.state())) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", id, " (", job.spec().name(), ") is ",
-                                                      v1::JobState_Name(job.state()),
-                                                      ", expected one that has ended; cancel it "
-                                                      "first"));
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "job ", id, " (", job.spec().name(), ") is ", v1::JobState_Name(job.state()),
+            ", expected one that has ended; cancel it first")),
+        "JOB_NOT_ENDED", {{"state", v1::JobState_Name(job.state())}});
   }
   Forget(id);
   ended_.erase(std::remove(ended_.begin(), ended_.end(), id), ended_.end());
@@ -271,15 +302,20 @@ const v1::Job* JobTable::Get(uint64_t id) const {
   return found == jobs_.end() ? nullptr : &found->second.job;
 }
 
-absl::StatusOr<uint64_t> JobTable::Find(absl::string_view id_or_name) const {
-  if (uint64_t id = 0; absl::SimpleAtoi(id_or_name, &id) && jobs_.count(id) != 0) return id;
+absl::StatusOr<uint64_t> JobTable::Find(absl::string_view id_or_name, const JobScope& scope) const {
+  if (uint64_t id = 0; absl::SimpleAtoi(id_or_name, &id)) {
+    const auto found = jobs_.find(id);
+    if (found != jobs_.end() && scope.Includes(found->second.job.owner())) return id;
+  }
   for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
-    if (it->second.job.spec().name() == id_or_name) return it->first;
+    const v1::Job& job = it->second.job;
+    if (job.spec().name() == id_or_name && scope.Includes(job.owner())) return it->first;
   }
   return NoSuchJob(absl::StrCat("\"", id_or_name, "\""));
 }
 
-v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
+v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request,
+                                    const JobScope& scope) const {
   const uint32_t page =
       std::min(request.page_size() == 0 ? kDefaultPage : request.page_size(), kLargestPage);
   v1::ListJobsResponse response;
@@ -287,6 +323,7 @@ v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
   while (it != jobs_.begin()) {
     --it;
     const v1::Job& job = it->second.job;
+    if (!scope.Includes(job.owner())) continue;
     const auto& states = request.state();
     if (!states.empty() && std::find(states.begin(), states.end(), job.state()) == states.end()) {
       continue;
@@ -299,6 +336,7 @@ v1::ListJobsResponse JobTable::List(const v1::ListJobsRequest& request) const {
     listed->set_id(job.id());
     listed->mutable_spec()->set_name(job.spec().name());
     listed->mutable_spec()->set_priority(job.spec().priority());
+    listed->set_owner(job.owner());
     listed->set_state(job.state());
     listed->set_reason(job.reason());
     *listed->mutable_history() = job.history();
@@ -388,17 +426,24 @@ void JobTable::RecordDropped(uint64_t id, uint64_t first_revision, const EventLo
   }
 }
 
+void JobTable::RecordLosses(uint64_t id, const v1::SavedLosses& losses) {
+  if (options_.keep_records) {
+    changes_[{RecordKind::kLosses, id, 0, ""}] = losses.SerializeAsString();
+  }
+}
+
 void JobTable::Forget(uint64_t id) {
   const Record& record = Known(id);
   if (options_.keep_records) {
-    for (const RecordKind kind : {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress}) {
+    for (const RecordKind kind :
+         {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress, RecordKind::kLosses}) {
       changes_[{kind, id, 0, ""}] = std::nullopt;
     }
     for (uint64_t i = record.events.first_revision(); i <= record.events.last_revision(); ++i) {
       changes_[{RecordKind::kEvent, id, i, ""}] = std::nullopt;
     }
   }
-  request_ids_.erase(record.request_id);
+  request_ids_.erase({record.job.owner(), record.request_id});
   jobs_.erase(id);
 }
 
@@ -443,7 +488,8 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
     record.job.set_id(key.job);
     *record.job.mutable_spec() = std::move(*saved.mutable_spec());
     *record.job.mutable_layout() = std::move(*saved.mutable_layout());
-    if (!record.request_id.empty()) request_ids_[record.request_id] = key.job;
+    record.job.set_owner(saved.owner());
+    if (!record.request_id.empty()) request_ids_[{saved.owner(), record.request_id}] = key.job;
     jobs_.emplace(key.job, std::move(record));
     last_id_ = std::max(last_id_, key.job);
     return absl::OkStatus();
@@ -465,6 +511,8 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
     v1::JobEvent event;
     if (!event.ParseFromString(value) || event.revision() != key.number) return damaged();
     record.events.Restore(std::move(event));
+  } else if (key.kind == RecordKind::kLosses) {
+    if (!record.losses.ParseFromString(value)) return damaged();
   }
   return absl::OkStatus();
 }
@@ -472,8 +520,8 @@ absl::Status JobTable::RestoreRecord(const RecordKey& key, const std::string& va
 absl::Status JobTable::Restore(const SavedRecords& records, uint64_t last_id) {
   last_id_ = std::max(options_.last_id, last_id);
   // In the order of the kinds: the jobs come first.
-  for (const RecordKind kind :
-       {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress, RecordKind::kEvent}) {
+  for (const RecordKind kind : {RecordKind::kJob, RecordKind::kStatus, RecordKind::kProgress,
+                                RecordKind::kEvent, RecordKind::kLosses}) {
     for (auto it = records.lower_bound({kind, 0, 0, ""});
          it != records.end() && it->first.kind == kind; ++it) {
       RETURN_IF_ERROR(RestoreRecord(it->first, it->second));

@@ -9,16 +9,19 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/job_scope.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/saved_state.pb.h"
 #include "server/core/event_log.h"
 #include "server/core/saved_records.h"
 
@@ -35,6 +38,8 @@ class JobTable {
  public:
   struct Options {
     size_t max_queued = 256;
+    // Of one owner, when it has a name.
+    size_t max_queued_of_one = 100;
     // No job gets a number up to this one.
     uint64_t last_id = 0;
     // Ended jobs that are remembered, at least 1; those whose weights servers still hold come on
@@ -58,6 +63,7 @@ class JobTable {
     std::string request_id;  // may be empty
     // spec.resume_from before it was resolved, which tells whether a repetition is the same.
     std::string asked_resume_from = {};
+    std::string owner = {};  // Job.owner
   };
 
   // Some events of one job.
@@ -76,8 +82,8 @@ class JobTable {
   absl::Status Restore(const SavedRecords& records, uint64_t last_id);
   uint64_t last_id() const { return last_id_; }
 
-  // Queues a job and returns its id; the id of the first submission when it was submitted before
-  // under the same request_id.
+  // Queues a job and returns its id; the id of the first submission when its owner submitted it
+  // before under the same request_id.
   // Errors: as FindRequest and CheckRoom
   absl::StatusOr<uint64_t> Submit(Submission submission, absl::Time now);
 
@@ -85,12 +91,16 @@ class JobTable {
   absl::Status ChangeState(uint64_t id, v1::JobState state, absl::string_view reason,
                            absl::Time now);
 
-  // The job that was submitted before under the same request_id; nothing: there is none that is
-  // remembered. Errors: AlreadyExists  it has another specification
+  // The job that the same owner submitted before under the same request_id; nothing: there is none
+  // that is remembered. Errors: AlreadyExists  it has another specification
   absl::StatusOr<std::optional<uint64_t>> FindRequest(const Submission& submission) const;
 
-  // Errors: ResourceExhausted  too many jobs are queued
-  absl::Status CheckRoom() const;
+  // Whether there is room for one more job of this owner.
+  // Errors: ResourceExhausted  too many jobs are queued, in all or of the owner; names the quota
+  absl::Status CheckRoom(absl::string_view owner) const;
+
+  // Whether a job is remembered that the owner submitted under this request_id.
+  bool KnowsRequest(const std::string& owner, const std::string& request_id) const;
 
   // The jobs that still have to read a checkpoint of this one, by its step.
   std::map<uint64_t, uint64_t> ResumersOf(uint64_t id) const;
@@ -105,7 +115,10 @@ class JobTable {
   // What was done from `step` on, which `updates` updates led to, is forgotten and done again; its
   // events stay.
   void GoBack(uint64_t id, uint64_t step, uint64_t updates);
-  // How often the job has lost its daemons, and why.
+  // The job has lost a daemon.
+  void AddLoss(uint64_t id, absl::string_view reason);
+  // How often it has, and why, since it last went back to a later step than the time before: a job
+  // that gets on may lose as many as it will.
   std::vector<std::string> LossesOf(uint64_t id) const;
   // Of the newest step that was traced.
   void SetUtilization(uint64_t id, const v1::Utilization& utilization);
@@ -131,13 +144,15 @@ class JobTable {
   // Nullptr: no such job. Valid until the table changes.
   const v1::Job* Get(uint64_t id) const;
 
-  // The id for a number or for a name, which means the newest job of that name.
-  // Errors: NotFound  no such job
-  absl::StatusOr<uint64_t> Find(absl::string_view id_or_name) const;
+  // The id for a number or for a name, which means the newest job of that name in `scope`.
+  // Errors: NotFound  no such job in `scope`
+  absl::StatusOr<uint64_t> Find(absl::string_view id_or_name,
+                                const JobScope& scope = JobScope()) const;
 
-  // Newest first, those in the asked states, without layout and stages; of the specification with
-  // the name, of the evaluations with the newest alone.
-  v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
+  // Newest first, those in `scope` and the asked states, without layout and stages; of the
+  // specification with the name, of the evaluations with the newest alone.
+  v1::ListJobsResponse List(const v1::ListJobsRequest& request,
+                            const JobScope& scope = JobScope()) const;
 
   // At most `max` events above revision `after`.
   // Errors: NotFound  no such job
@@ -157,11 +172,14 @@ class JobTable {
   size_t num_request_ids() const { return request_ids_.size(); }
 
  private:
+  using RequestKey = std::pair<std::string, std::string>;  // owner, request_id
+
   struct Record {
     v1::Job job;
     EventLog events;
     std::string request_id;
     std::string asked_resume_from = {};
+    v1::SavedLosses losses = {};
   };
 
   absl::Status RestoreRecord(const RecordKey& key, const std::string& value);
@@ -169,6 +187,7 @@ class JobTable {
   Record& At(uint64_t id);
   Record& Known(uint64_t id);
   // These note what changed.
+  void RecordLosses(uint64_t id, const v1::SavedLosses& losses);
   void RecordDropped(uint64_t id, uint64_t first_revision, const EventLog& events);
   void Forget(uint64_t id);
   // Appends an event made ready by `fill`.
@@ -179,7 +198,7 @@ class JobTable {
   const Options options_;
   uint64_t last_id_ = 0;
   std::map<uint64_t, Record> jobs_;
-  std::map<std::string, uint64_t> request_ids_;
+  std::map<RequestKey, uint64_t> request_ids_;
   std::deque<uint64_t> ended_;  // in the order in which they ended
   // Since the last TakeRecords.
   RecordChanges changes_;

@@ -14,11 +14,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/errors/error_details.h"
 #include "proto/cluster_service.pb.h"
 #include "server/core/daemon_key.h"
 
 namespace sangam {
 namespace {
+
+constexpr char kProcessEnds[] = "its process is about to end";
+constexpr char kCordoned[] = "a user asked for it (sangam cluster undrain takes it back)";
 
 // "5.0 s", for ages.
 std::string Age(absl::Duration duration) {
@@ -31,11 +35,13 @@ std::string LeaseText(absl::Duration lease) {
 }
 
 absl::Status Replaced(const DaemonKey& key, uint64_t known, uint64_t found) {
-  return absl::AbortedError(absl::StrCat(
-      ToString(key), ": a process with incarnation ", known,
-      " has this name now; found the older incarnation ", found,
-      " (a process that starts later than another one must have a larger incarnation: is this "
-      "machine's clock right?)"));
+  return WithReason(
+      absl::AbortedError(absl::StrCat(
+          ToString(key), ": a process with incarnation ", known,
+          " has this name now; found the older incarnation ", found,
+          " (a process that starts later than another one must have a larger incarnation: is this "
+          "machine's clock right?)")),
+      "REPLACED");
 }
 
 }  // namespace
@@ -47,36 +53,45 @@ absl::StatusOr<Membership::Registration> Membership::Register(
   const auto found = daemons_.find(key);
   bool renewed = false;
   std::string fault;
+  std::string draining;
+  bool cordoned = false;
   if (found != daemons_.end()) {
     const Daemon& known = found->second;
     const uint64_t known_incarnation = known.registration.daemon().incarnation();
     renewed = known.alive && known_incarnation == incarnation;
     if (known_incarnation == incarnation) fault = known.fault;
+    cordoned = known.cordoned;
+    if (cordoned) draining = kCordoned;
+    if (known_incarnation == incarnation) draining = known.draining;
     if (incarnation < known_incarnation && !known.left) {
       return Replaced(key, known_incarnation, incarnation);
     }
     if (known.alive && !renewed) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          ToString(key), ": another process has this name and is alive, last sign of life ",
-          Age(now - known.last_sign), " ago ", LeaseText(options_.lease),
-          "; choose another name, or wait if that process was killed"));
+      return WithReason(
+          absl::AlreadyExistsError(absl::StrCat(
+              ToString(key), ": another process has this name and is alive, last sign of life ",
+              Age(now - known.last_sign), " ago ", LeaseText(options_.lease),
+              "; choose another name, or wait if that process was killed")),
+          "NAME_IN_USE");
     }
   }
   if (!renewed && num_alive_ >= options_.max_daemons) {
-    return absl::ResourceExhaustedError(absl::StrCat(ToString(key), ": ", num_alive_,
-                                                     " daemons are registered, the limit is ",
-                                                     options_.max_daemons));
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          ToString(key), ": ", num_alive_, " daemons are registered, the limit is ",
+                          options_.max_daemons)),
+                      "TOO_MANY_DAEMONS", {{"limit", absl::StrCat(options_.max_daemons)}});
   }
   if (!renewed) ++num_alive_;
   if (found != daemons_.end()) EndWait(&found->second);
-  daemons_[key] = Daemon{registration, now, true, false, false, std::move(fault)};
+  daemons_[key] = Daemon{registration,        now,     true, false, false, std::move(fault),
+                         std::move(draining), cordoned};
   next_expiry_ = std::min(next_expiry_, now + options_.lease);
   ForgetLost(now);
   return renewed ? Registration::kRenewed : Registration::kNew;
 }
 
 void Membership::Restore(const v1::RegisterRequest& registration, bool alive, bool left,
-                         absl::Duration now, std::string fault) {
+                         absl::Duration now, std::string fault, bool cordoned) {
   Daemon& daemon = daemons_[KeyOf(registration.daemon())];
   daemon = Daemon{registration,
                   now,
@@ -84,6 +99,8 @@ void Membership::Restore(const v1::RegisterRequest& registration, bool alive, bo
                   left,
                   alive,
                   std::move(fault),
+                  cordoned ? kCordoned : "",
+                  cordoned,
                   now + options_.lease + options_.reattach};
   if (!alive) return;
   ++num_alive_;
@@ -107,8 +124,10 @@ absl::Status Membership::Check(const v1::DaemonIdentity& daemon) const {
     if (daemon.incarnation() < known) return Replaced(key, known, daemon.incarnation());
     if (daemon.incarnation() == known && found->second.alive) return absl::OkStatus();
   }
-  return absl::NotFoundError(
-      absl::StrCat(ToString(key), ": not registered, or its lease has run out; register again"));
+  return WithReason(
+      absl::NotFoundError(absl::StrCat(
+          ToString(key), ": not registered, or its lease has run out; register again")),
+      "LEASE_EXPIRED");
 }
 
 absl::Status Membership::Renew(const v1::DaemonIdentity& daemon, absl::Duration now) {
@@ -127,6 +146,26 @@ bool Membership::SetFault(const v1::DaemonIdentity& daemon, std::string why) {
   Daemon& known = daemons_.find(KeyOf(daemon))->second;
   if (!known.fault.empty()) return false;
   known.fault = std::move(why);
+  return true;
+}
+
+bool Membership::SetDraining(const v1::DaemonIdentity& daemon) {
+  if (!Check(daemon).ok()) return false;
+  Daemon& known = daemons_.find(KeyOf(daemon))->second;
+  if (known.draining == kProcessEnds) return false;
+  known.draining = kProcessEnds;
+  return true;
+}
+
+absl::StatusOr<bool> Membership::SetCordoned(const DaemonKey& key, bool cordoned) {
+  const auto found = daemons_.find(key);
+  if (found == daemons_.end()) {
+    return absl::NotFoundError(absl::StrCat(ToString(key), ": no such daemon is known"));
+  }
+  Daemon& known = found->second;
+  if (known.cordoned == cordoned) return false;
+  known.cordoned = cordoned;
+  if (known.draining != kProcessEnds) known.draining = cordoned ? kCordoned : "";
   return true;
 }
 

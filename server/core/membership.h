@@ -51,6 +51,9 @@ class Membership {
     bool awaited = false;  // restored, and not heard of since
     // Why this process can do no more work, though it is there; empty: it can.
     std::string fault = {};
+    // Why it is to get no new jobs and to give back those that it has; empty: it is not.
+    std::string draining = {};
+    bool cordoned = false;  // that is because a user asked for it
     // Of one that was restored: not lost before.
     absl::Duration keep_until = -absl::InfiniteDuration();
   };
@@ -79,7 +82,7 @@ class Membership {
   // A daemon that an earlier coordinator knew. A living one is there as before, and has a lease and
   // `reattach` to give a sign of life.
   void Restore(const v1::RegisterRequest& registration, bool alive, bool left, absl::Duration now,
-               std::string fault = {});
+               std::string fault = {}, bool cordoned = false);
   // Living daemons that were restored and not heard of since.
   size_t num_awaited() const { return num_awaited_; }
 
@@ -94,6 +97,13 @@ class Membership {
   // The daemon can do no more work, until a new process takes its place. False: it is not there, or
   // that is no news.
   bool SetFault(const v1::DaemonIdentity& daemon, std::string why);
+
+  // The daemon's process is about to end, for good. False: it is not there, or that is no news.
+  bool SetDraining(const v1::DaemonIdentity& daemon);
+
+  // A user wants the daemon to drain, whichever process has its name, or not any more. False: that
+  // is no news. Errors: NotFound  no daemon of this name is known
+  absl::StatusOr<bool> SetCordoned(const DaemonKey& key, bool cordoned);
 
   // The daemon says goodbye. False: it was not there.
   bool Leave(const v1::DaemonIdentity& daemon);

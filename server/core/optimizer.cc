@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/model/field_fault.h"
 #include "common/model/optimizer_check.h"
+#include "common/model/optimizer_state.h"
 #include "proto/model.pb.h"
 #include "server/core/vector_kernels.h"
 
@@ -43,29 +44,6 @@ void Average(float rate, const UpdateRun& run, const VectorKernels& kernels) {
 
 }  // namespace
 
-std::vector<const char*> Optimizer::StateNames(const v1::OptimizerSpec& spec) {
-  switch (spec.kind_case()) {
-    case v1::OptimizerSpec::kMomentum:
-      return {"momentum_buffer"};
-    case v1::OptimizerSpec::kAdagrad:
-      return {"sum"};
-    case v1::OptimizerSpec::kRmsprop: {
-      std::vector<const char*> names = {"square_avg"};
-      if (spec.rmsprop().centered()) names.push_back("grad_avg");
-      if (spec.rmsprop().momentum() != 0) names.push_back("momentum_buffer");
-      return names;
-    }
-    case v1::OptimizerSpec::kAdamw:
-    case v1::OptimizerSpec::kAdam:
-    case v1::OptimizerSpec::kLamb:
-      return {"exp_avg", "exp_avg_sq"};
-    case v1::OptimizerSpec::kSgd:
-    case v1::OptimizerSpec::KIND_NOT_SET:
-      break;
-  }
-  return {};
-}
-
 absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerSpec& spec) {
   std::vector<FieldFault> faults;
   CheckOptimizer(spec, &faults);
@@ -74,7 +52,7 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerSpec& spec) {
   ResolveOptimizer(&resolved);
   Optimizer optimizer;
   optimizer.learning_rate_ = resolved.learning_rate();
-  optimizer.names_ = StateNames(resolved);
+  optimizer.names_ = OptimizerStateNames(resolved);
   switch (resolved.kind_case()) {
     case v1::OptimizerSpec::kMomentum:
       optimizer.kind_ = Kind::kMomentum;

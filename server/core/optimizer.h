@@ -56,9 +56,6 @@ class Optimizer {
   // Errors: InvalidArgument  what CheckOptimizer of common/model finds
   static absl::StatusOr<Optimizer> Create(const v1::OptimizerSpec& spec);
 
-  // Names of what the spec's optimizer keeps for each weight, those of PyTorch.
-  static std::vector<const char*> StateNames(const v1::OptimizerSpec& spec);
-
   // That of the spec, which a schedule multiplies by its factor.
   float learning_rate() const { return learning_rate_; }
   // Floats of state for each weight.

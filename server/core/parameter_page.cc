@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/errors/error_details.h"
 #include "common/model/learning_rate.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
@@ -66,8 +67,10 @@ absl::Status CheckOptions(const ParameterPage::Options& options, const FloatBuff
 
 absl::Status CheckGeneration(uint64_t found, uint64_t current) {
   if (found < current) {
-    return absl::AbortedError(absl::StrCat("generation: found ", found, ", expected ", current,
-                                           ": ask the coordinator for the plan"));
+    return WithReason(
+        absl::AbortedError(absl::StrCat("generation: found ", found, ", expected ", current,
+                                        ": ask the coordinator for the plan")),
+        "EPOCH_FENCED", {{"found", absl::StrCat(found)}, {"expected", absl::StrCat(current)}});
   }
   if (found > current) {
     return absl::FailedPreconditionError(

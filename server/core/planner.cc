@@ -1,6 +1,5 @@
 #include "server/core/planner.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -9,13 +8,11 @@
 #include "common/base/status_macros.h"
 #include "common/model/model_layout.h"
 #include "common/plan/page_map.h"
+#include "common/plan/partition.h"
 #include "common/plan/plan_shape.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
-#include "server/core/checkpoint_policy.h"
-#include "server/core/optimizer.h"
-#include "server/core/partition.h"
 
 namespace sangam {
 namespace {
@@ -62,24 +59,6 @@ absl::StatusOr<v1::Plan> MakePlan(const PlanRequest& request, const v1::JobSpec&
   }
   AddPages(&plan);
   return plan;
-}
-
-uint64_t ServerElements(const v1::Plan& plan, uint32_t server) {
-  uint64_t elements = 0;
-  for (int s = 0; s < plan.segment_pages_size(); ++s) {
-    const uint64_t count = plan.layout().segment(s).element_count();
-    for (int p = 0; p < plan.segment_pages(s).server_size(); ++p) {
-      if (plan.segment_pages(s).server(p) != server) continue;
-      const uint64_t first = static_cast<uint64_t>(p) * plan.page_elements();
-      elements += std::min(plan.page_elements(), count - first);
-    }
-  }
-  return elements;
-}
-
-uint64_t TrainingBytesPerElement(const v1::JobSpec& spec) {
-  const uint64_t arrays = Optimizer::StateNames(spec.optimizer()).size();
-  return sizeof(float) * (2 + arrays + CheckpointPolicy::MostWanted(spec) * (1 + arrays));
 }
 
 }  // namespace sangam

@@ -37,18 +37,6 @@ struct PlanRequest {
 absl::StatusOr<v1::Plan> MakePlan(const PlanRequest& request, const v1::JobSpec& spec,
                                   const v1::ModelLayout& layout);
 
-// Elements of all pages on one server of the plan.
-// REQUIRES: server < plan.server_size().
-uint64_t ServerElements(const v1::Plan& plan, uint32_t server);
-
-// Bytes that a server needs for each element while it trains: two versions of the weight and the
-// optimizer's state, and as many copies of weight and state as checkpoints may ask for at once.
-// Gradients that wait to be merged come on top.
-uint64_t TrainingBytesPerElement(const v1::JobSpec& spec);
-
-// The same for a job in phase HOLD.
-inline constexpr uint64_t kHoldBytesPerElement = sizeof(float);
-
 }  // namespace sangam
 
 #endif  // SANGAM_SERVER_CORE_PLANNER_H_

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/version.h"
+#include "common/errors/error_details.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 
@@ -34,9 +35,12 @@ absl::Status CheckRegistration(const v1::RegisterRequest& request) {
   const v1::DaemonIdentity& daemon = request.daemon();
   // Before anything else: another version may mean other fields.
   if (request.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("protocol_version: the daemon speaks ", request.protocol_version(),
-                     ", the coordinator ", kProtocolVersion, "; upgrade the older of both"));
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "protocol_version: the daemon speaks ", request.protocol_version(),
+                          ", the coordinator ", kProtocolVersion, "; upgrade the older of both")),
+                      "VERSION_SKEW",
+                      {{"found", absl::StrCat(request.protocol_version())},
+                       {"expected", absl::StrCat(kProtocolVersion)}});
   }
   if (daemon.role() != v1::SERVER && daemon.role() != v1::WORKER) {
     return absl::InvalidArgumentError(

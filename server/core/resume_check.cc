@@ -15,6 +15,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
+#include "server/core/scheduler.h"
 
 namespace sangam {
 namespace {
@@ -118,10 +119,8 @@ std::vector<FieldFault> CheckResume(const v1::JobSpec& spec, const v1::JobSpec& 
   return faults;
 }
 
-absl::Status CheckResumeKind(v1::Precision precision, bool own, absl::string_view workers,
-                             absl::string_view checkpoint) {
-  const bool may_change = !own && precision == v1::FP32;
-  if (may_change || workers.empty() || checkpoint.empty() || workers == checkpoint) {
+absl::Status CheckResumeKind(absl::string_view workers, absl::string_view checkpoint) {
+  if (workers.empty() || checkpoint.empty() || IsSameKind(workers, checkpoint)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat("kind of workers: found ", workers,

@@ -16,13 +16,11 @@ namespace sangam {
 // (data.served) may differ. Both with their defaults resolved.
 std::vector<FieldFault> CheckResume(const v1::JobSpec& spec, const v1::JobSpec& checkpoint);
 
-// Whether workers of one kind (WorkerKind) can go on from what others have trained: kinds sum in
-// different orders. A job that goes on from its `own` checkpoint stays with its kind, and one of a
-// lower precision too. Somebody who resumes a job in FP32 may change it: the result is then of
-// neither kind. Nothing where either is not known (empty).
+// Whether workers of one kind (WorkerKind) can go on from what others have trained: only those of
+// the same kind, since others sum in another order and the weights at the end would be those of
+// neither. Nothing where either is not known (empty).
 // Errors: FailedPrecondition  names both
-absl::Status CheckResumeKind(v1::Precision precision, bool own, absl::string_view workers,
-                             absl::string_view checkpoint);
+absl::Status CheckResumeKind(absl::string_view workers, absl::string_view checkpoint);
 
 }  // namespace sangam
 

@@ -22,6 +22,7 @@ enum class RecordKind : uint8_t {
   kAssignment = 7,   // Assignment without spec and layout, of a job that daemons hold; by job
   kReport = 8,       // SavedReport; by job and step, part: which one
   kSkips = 9,        // SavedSkips, of a job that daemons hold and that has skipped steps; by job
+  kLosses = 10,      // SavedLosses, of a job that has lost daemons; by job
 };
 
 struct RecordKey {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -79,7 +80,7 @@ Kind KindOf(const CandidateDaemon& worker, v1::Precision precision) {
       worker.backend, worker.device};
 }
 
-// "cuda (NVIDIA H200)", "cpu (native BF16)".
+// "cuda (NVIDIA H200)", "cpu (AVX512, native BF16)".
 std::string NameOf(const Kind& kind, v1::Precision precision) {
   std::vector<std::string> facts;
   if (!kind.device.empty()) facts.push_back(kind.device);
@@ -98,7 +99,7 @@ Kinds KindsOf(const std::vector<CandidateDaemon>& workers, v1::Precision precisi
 }
 
 bool Suits(const QueuedJob& job, const CandidateDaemon& worker) {
-  if (!job.kind.empty()) return NameOf(KindOf(worker, job.precision), job.precision) == job.kind;
+  if (!job.kind.empty()) return IsSameKind(WorkerKind(worker, job.precision), job.kind);
   return job.backend.empty() || worker.backend == job.backend;
 }
 
@@ -190,6 +191,7 @@ class Line {
     }
     if (!missing.empty()) return absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
     std::string obstacle = Occupied(job);
+    if (!job.held_back.empty()) obstacle = absl::StrCat("waiting ", job.held_back);
     if (obstacle.empty()) obstacle = Choose(job);
     if (!obstacle.empty()) ahead_.push_back(&job);
     return obstacle;
@@ -357,6 +359,18 @@ std::vector<std::string> LackingDaemons(const QueuedJob& job,
 
 std::string WorkerKind(const CandidateDaemon& worker, v1::Precision precision) {
   return NameOf(KindOf(worker, precision), precision);
+}
+
+bool IsSameKind(absl::string_view found, absl::string_view wanted) {
+  if (found == wanted) return true;
+  constexpr absl::string_view kCpu = "cpu";
+  constexpr absl::string_view kNative = "native ";
+  const auto is_cpu = [](absl::string_view kind) {
+    return kind == kCpu || absl::StartsWith(kind, "cpu (");
+  };
+  const bool unknown = wanted == kCpu || absl::StartsWith(wanted, absl::StrCat("cpu (", kNative));
+  return unknown && is_cpu(found) &&
+         absl::StrContains(found, kNative) == absl::StrContains(wanted, kNative);
 }
 
 std::vector<std::string> LikelyWorkers(const QueuedJob& job,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
 
 // Which job starts next, on which daemons. Stateless: the same snapshot gives the same decision.
@@ -21,8 +22,9 @@
 // later, and yet no worker idles that the waiting job has no use for. A job for which the cluster
 // has too few daemons waits for daemons and not for jobs; until they come it holds back nobody.
 //
-// The workers of a job are all of one kind: the same backend on devices of the same name that, in a
-// job of a lower precision, all multiply it by themselves or all do not. Kinds sum in different
+// The workers of a job are all of one kind: the same backend on devices of the same name, or CPUs
+// with the same kernels, that in a job of a lower precision all multiply it by themselves or all do
+// not. Kinds sum in different
 // orders, so a mixture would have a result of its own. Of several kinds the job gets the first with
 // which it can start now, in this order: those that multiply its precision by themselves, then GPUs
 // before CPUs, then by the names of backend and device.
@@ -42,6 +44,9 @@ struct QueuedJob {
   v1::Precision precision = v1::FP32;
   // Of a job that starts again: the kind that its workers were of (WorkerKind); empty: any.
   std::string kind = {};
+  // What it waits for before it may start, whatever is free ("until its checkpoint is written");
+  // empty: nothing. It keeps its place in line meanwhile.
+  std::string held_back = {};
 };
 
 // A job that has its daemons.
@@ -61,7 +66,7 @@ struct CandidateDaemon {
   uint64_t memory_bytes = 0;
   // Of a worker: its kind.
   std::string backend = {};
-  std::string device = {};                 // empty: a CPU
+  std::string device = {};                 // "NVIDIA H200"; of a CPU its kernels, "AVX2"
   std::vector<v1::Precision> native = {};  // what it multiplies by itself, beside FP32
 };
 
@@ -104,8 +109,12 @@ std::vector<std::string> LackingDaemons(const QueuedJob& job,
                                         const std::vector<CandidateDaemon>& servers);
 
 // What a worker of a job of this precision has in common with all the others: "cuda (NVIDIA H200)",
-// "cpu (native BF16)".
+// "cpu (AVX2)", "cpu (AVX512, native BF16)".
 std::string WorkerKind(const CandidateDaemon& worker, v1::Precision precision);
+
+// Whether workers of kind `found` do where those of kind `wanted` are wanted. Kinds of CPUs that
+// say nothing about their kernels are older than that; they do for all kernels.
+bool IsSameKind(absl::string_view found, absl::string_view wanted);
 
 // The workers that the job would get if nothing else ran, the first ones of their kind; when there
 // are too few, those of the kind that has most.

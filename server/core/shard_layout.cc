@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,14 +14,22 @@
 #include "common/model/optimizer_check.h"
 #include "common/model/weight_decay.h"
 #include "common/plan/page_map.h"
+#include "common/plan/saturating.h"
+#include "common/plan/server_memory.h"
+#include "common/plan/span.h"
 #include "proto/model.pb.h"
 #include "proto/plan.pb.h"
-#include "server/core/checkpoint_policy.h"
 #include "server/core/optimizer.h"
 #include "server/core/parameter_page.h"
 
 namespace sangam {
 namespace {
+
+// A payload shares the blocks of 64 KiB that it begins and ends in with its neighbours; a short one
+// is copied.
+constexpr uint64_t kFrameOverheadBytes = uint64_t{128} * 1024;
+// A worker's message that is being received, the next one, and what the kernel has handed over.
+constexpr uint64_t kStreamBytes = uint64_t{4} << 20;
 
 // 1 GiB in fp32: more fits no message, and sums of bytes stay within 64 bits.
 constexpr uint64_t kMaxPageElements = uint64_t{1} << 28;
@@ -117,7 +126,7 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
   ResolveOptimizer(&optimizer_spec);
   ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Create(optimizer_spec));
   std::vector<PageLayout> pages;
-  const uint64_t copies = CheckpointPolicy::MostWanted(assignment.spec());
+  const uint64_t copies = SnapshotsAtOnce(assignment.spec());
   uint64_t memory_bytes = 0;
   for (uint32_t segment = 0; segment < map.num_segments(); ++segment) {
     const v1::SegmentLayout& layout = plan.layout().segment(static_cast<int>(segment));
@@ -134,6 +143,23 @@ absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
   }
   return ShardLayout{std::move(map), server,           plan.shares(),
                      optimizer,      std::move(pages), memory_bytes};
+}
+
+uint64_t StagingBytes(const v1::Plan& plan, const ShardLayout& layout) {
+  // The workers of a pipeline have the same shares, and one of them has the page's block.
+  std::set<ShareSpan> pipelines;
+  for (const v1::WorkerPlan& worker : plan.worker()) {
+    const ShareSpan shares = {worker.shares().begin(), worker.shares().end()};
+    if (shares.end <= layout.shares && !shares.empty()) pipelines.insert(shares);
+  }
+  uint64_t spans = 0;
+  for (const ShareSpan& shares : pipelines) spans += MaximalSpans(shares, layout.shares).size();
+  uint64_t bytes = static_cast<uint64_t>(plan.worker_size()) * kStreamBytes;
+  for (const PageLayout& page : layout.pages) {
+    const uint64_t frame = page.element_count * sizeof(float) + kFrameOverheadBytes;
+    bytes = SaturatingSum(bytes, SaturatingProduct(frame, spans, page.uses));
+  }
+  return bytes;
 }
 
 }  // namespace sangam

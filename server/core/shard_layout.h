@@ -50,6 +50,11 @@ std::vector<ParameterRange> ParameterRanges(const v1::SegmentLayout& segment,
 absl::StatusOr<ShardLayout> LayOutShard(const v1::Assignment& assignment,
                                         const std::string& server_name);
 
+// Bytes of memory that the job's workers make this server hold at most, when they keep to the plan:
+// the gradients of one step that are parked, in the blocks in which they arrive, and the messages
+// that are on their way.
+uint64_t StagingBytes(const v1::Plan& plan, const ShardLayout& layout);
+
 }  // namespace sangam
 
 #endif  // SANGAM_SERVER_CORE_SHARD_LAYOUT_H_

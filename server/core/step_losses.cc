@@ -96,4 +96,9 @@ StepLosses::CompleteStep StepLosses::Sum(uint64_t step, const OpenStep& open) co
   return {step, samples, sum / static_cast<double>(samples * terms_per_sample_)};
 }
 
+bool StepLosses::Knows(uint32_t share) const {
+  const auto open = open_.find(steps_done_);
+  return open != open_.end() && share < open->second.known.size() && open->second.known[share];
+}
+
 }  // namespace sangam

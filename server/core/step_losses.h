@@ -39,6 +39,8 @@ class StepLosses {
   //         ResourceExhausted  this step is too far ahead of one that is not complete
   absl::StatusOr<std::vector<CompleteStep>> Add(const v1::StepReport& report, ShareSpan shares);
 
+  // Whether a share has been reported of the first step that is not complete.
+  bool Knows(uint32_t share) const;
   // All steps below this one are complete.
   uint64_t steps_done() const { return steps_done_; }
   bool complete() const { return steps_done_ == steps_total_; }

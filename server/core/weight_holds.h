@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/server_memory.h"
 #include "server/core/job_progress.h"
-#include "server/core/server_memory.h"
 
 namespace sangam {
 

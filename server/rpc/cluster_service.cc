@@ -11,14 +11,31 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/memory_budget.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/call_places.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/process_credentials.h"
+#include "common/rpc/request_guard.h"
+#include "common/rpc/stalled_calls.h"
+#include "common/security/caller.h"
+#include "common/security/identity.h"
 #include "proto/cluster_service.grpc.pb.h"
 #include "server/runtime/coordinator.h"
 
 namespace sangam {
 namespace {
+
+// A daemon speaks for itself only.
+absl::Status CheckSpeaker(const grpc::ServerContext& context, const v1::DaemonIdentity& daemon) {
+  const Role role = daemon.role() == v1::SERVER ? Role::kServer : Role::kWorker;
+  return CallerIdentity(context).CheckDaemon(role, daemon.name());
+}
+
+std::string NameOf(const v1::DaemonIdentity& daemon) {
+  return absl::StrCat(daemon.role() == v1::SERVER ? "server " : "worker ", daemon.name());
+}
 
 // The value into *response, or the error.
 template <typename Response>
@@ -49,43 +66,75 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view address, absl::str
 grpc::Status GrpcClusterService::Register(grpc::ServerContext* context,
                                           const v1::RegisterRequest* request,
                                           v1::RegisterResponse* response) {
-  if (request->address().empty()) return Answer(coordinator_.Register(*request), response);
+  const grpc::Status status = RegisterCaller(*context, *request, response);
+  Audit(*context, "Register", NameOf(request->daemon()), FromGrpcStatus(status));
+  return status;
+}
+
+grpc::Status GrpcClusterService::RegisterCaller(const grpc::ServerContext& context,
+                                                const v1::RegisterRequest& request,
+                                                v1::RegisterResponse* response) {
+  if (const absl::Status status = CheckSpeaker(context, request.daemon()); !status.ok()) {
+    return ToGrpcStatus(status);
+  }
+  if (request.address().empty()) return Answer(coordinator_.Register(request), response);
   absl::StatusOr<std::string> address =
-      CompleteAddress(request->address(), context->peer(), loopback_host_);
+      CompleteAddress(request.address(), context.peer(), loopback_host_);
   if (!address.ok()) return ToGrpcStatus(address.status());
-  v1::RegisterRequest complete = *request;
+  v1::RegisterRequest complete = request;
   complete.set_address(*std::move(address));
   return Answer(coordinator_.Register(complete), response);
 }
 
-grpc::Status GrpcClusterService::Heartbeat(grpc::ServerContext* /*context*/,
+grpc::Status GrpcClusterService::Heartbeat(grpc::ServerContext* context,
                                            const v1::HeartbeatRequest* request,
                                            v1::HeartbeatResponse* response) {
-  return Answer(coordinator_.Heartbeat(*request), response);
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+    return ToGrpcStatus(status);
+  }
+  const CallPlaces::Place place(&waiting_, "");
+  if (place.taken()) return Answer(coordinator_.Heartbeat(*request), response);
+  // Without a thread to wait on. The daemon sees it by the time, and takes some of its own.
+  v1::HeartbeatRequest at_once = *request;
+  at_once.clear_max_wait_ms();
+  return Answer(coordinator_.Heartbeat(at_once), response);
 }
 
-grpc::Status GrpcClusterService::Report(grpc::ServerContext* /*context*/,
+grpc::Status GrpcClusterService::Report(grpc::ServerContext* context,
                                         const v1::ReportRequest* request,
                                         v1::ReportResponse* /*response*/) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+    return ToGrpcStatus(status);
+  }
+  // Counted and not refused: jobs cannot do without their reports.
+  MemoryLease lease;
+  if (limits_.budget != nullptr) lease = limits_.budget->TakeAlways(request->ByteSizeLong());
   return ToGrpcStatus(coordinator_.Report(*request));
 }
 
-grpc::Status GrpcClusterService::ReadCheckpoint(grpc::ServerContext* /*context*/,
+grpc::Status GrpcClusterService::ReadCheckpoint(grpc::ServerContext* context,
                                                 const v1::ReadCheckpointRequest* request,
                                                 grpc::ServerWriter<v1::TensorFrame>* writer) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+    return ToGrpcStatus(status);
+  }
   return ToGrpcStatus(coordinator_.ReadCheckpoint(
-      *request, [writer](const v1::FrameHeader& header, absl::string_view payload) {
+      *request, [&](const v1::FrameHeader& header, absl::string_view payload) {
         v1::TensorFrame frame;
         *frame.mutable_header() = header;
         frame.set_payload(payload.data(), payload.size());
+        const StalledCalls::Write write(limits_.stalled, context, "ReadCheckpoint");
         if (writer->Write(frame)) return absl::OkStatus();
         return absl::CancelledError("the server does not read any more");
       }));
 }
 
-grpc::Status GrpcClusterService::Leave(grpc::ServerContext* /*context*/,
+grpc::Status GrpcClusterService::Leave(grpc::ServerContext* context,
                                        const v1::LeaveRequest* request,
                                        v1::LeaveResponse* /*response*/) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+    return ToGrpcStatus(status);
+  }
   coordinator_.Leave(*request);
   return grpc::Status::OK;
 }

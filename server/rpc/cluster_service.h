@@ -9,6 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/rpc/call_places.h"
+#include "common/rpc/request_guard.h"
 #include "proto/cluster_service.grpc.pb.h"
 #include "server/runtime/coordinator.h"
 
@@ -21,12 +23,18 @@ namespace sangam {
 absl::StatusOr<std::string> CompleteAddress(absl::string_view address, absl::string_view peer,
                                             absl::string_view loopback_host);
 
-// ClusterService over the coordinator: translates and nothing else. Thread-safe.
+// ClusterService over the coordinator: translates, and sees to it that daemons speak for themselves
+// only. Thread-safe.
 class GrpcClusterService final : public v1::ClusterService::Service {
  public:
-  // `coordinator` must outlive the service. `loopback_host`: see CompleteAddress.
-  GrpcClusterService(Coordinator* coordinator, std::string loopback_host)
-      : coordinator_(*coordinator), loopback_host_(std::move(loopback_host)) {}
+  // `coordinator`, and what `limits` has, must outlive the service. `loopback_host`: see
+  // CompleteAddress.
+  GrpcClusterService(Coordinator* coordinator, std::string loopback_host,
+                     const CallLimits& limits = {})
+      : coordinator_(*coordinator),
+        loopback_host_(std::move(loopback_host)),
+        limits_(limits),
+        waiting_(limits.max_waiting_heartbeats, limits.max_waiting_heartbeats) {}
 
   grpc::Status Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                         v1::RegisterResponse* response) override;
@@ -41,8 +49,13 @@ class GrpcClusterService final : public v1::ClusterService::Service {
                      v1::LeaveResponse* response) override;
 
  private:
+  grpc::Status RegisterCaller(const grpc::ServerContext& context,
+                              const v1::RegisterRequest& request, v1::RegisterResponse* response);
+
   Coordinator& coordinator_;
   const std::string loopback_host_;
+  const CallLimits limits_;
+  CallPlaces waiting_;  // heartbeats
 };
 
 }  // namespace sangam

@@ -24,7 +24,7 @@ using RawService = v1::DataService::WithRawMethod_Feed<v1::DataService::Service>
 class DataService::Impl {
  public:
   Impl(const Options& options, ServedJobFinder find_job)
-      : queues_({options.threads, options.max_calls, options.check_interval}) {
+      : queues_({options.threads, options.max_calls, options.check_interval, options.counts}) {
     SANGAM_CHECK(options.piece_elements >= 1);
     context_.find_job = std::move(find_job);
     context_.registry = queues_.registry();
@@ -34,6 +34,7 @@ class DataService::Impl {
     context_.hello_deadline = options.hello_deadline;
     context_.stall_deadline = options.stall_deadline;
     context_.end_grace = options.end_grace;
+    context_.counts = options.counts;
   }
 
   void Register(grpc::ServerBuilder* builder) { queues_.Register(builder, &service_); }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "common/base/refusal_counts.h"
 #include "common/plan/page_map.h"
 #include "server/rpc/feed_stream.h"
 
@@ -40,6 +41,7 @@ class DataService {
     absl::Duration hello_deadline = absl::Seconds(10);
     absl::Duration stall_deadline = absl::Seconds(60);
     absl::Duration end_grace = absl::Seconds(5);
+    RefusalCounts* counts = nullptr;  // may be nullptr; outlives the service
   };
 
   DataService(const Options& options, ServedJobFinder find_job);

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/data/batch_id.h"
@@ -25,6 +26,8 @@
 #include "common/rpc/accepted_stream.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/server_stream.h"
+#include "common/security/caller.h"
+#include "common/security/identity.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
@@ -80,10 +83,13 @@ absl::Status CheckHello(const v1::Plan& plan, const v1::FrameHeader& header,
 }  // namespace
 
 FeedStream::FeedStream(const FeedContext* context, std::shared_ptr<ServerStream> stream)
-    : AcceptedStream(context, {"feed", "frame", "HELLO"}, std::move(stream)), context_(*context) {}
+    : AcceptedStream(context, {"feed", "frame", "HELLO", "/sangam.v1.DataService/Feed"},
+                     std::move(stream)),
+      context_(*context) {}
 
 absl::Status FeedStream::OnNext(const grpc::ByteBuffer& message, bool first) {
   if (message.Length() > context_.max_message_bytes) {
+    CountRefusal(context_.counts, Refusal::kMessageSize);
     return absl::InvalidArgumentError(absl::StrCat("found a message of ", message.Length(),
                                                    " bytes, expected at most ",
                                                    context_.max_message_bytes));
@@ -101,6 +107,7 @@ absl::Status FeedStream::OnNext(const grpc::ByteBuffer& message, bool first) {
 
 absl::Status FeedStream::OnHello(const Frame& frame) {
   ASSIGN_OR_RETURN(const v1::StreamHello hello, DecodeHello(frame.payload));
+  RETURN_IF_ERROR(caller().CheckDaemon(Role::kWorker, hello.worker()));
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedJob> job,
                    context_.find_job(frame.header.job()));
   RETURN_IF_ERROR(CheckHello(job->plan(), frame.header, hello));
@@ -133,9 +140,12 @@ absl::StatusOr<std::shared_ptr<const ServedJob>> FeedStream::LockJob() const {
 
 absl::Status FeedStream::OnRequest(const Frame& frame) {
   const v1::FrameHeader& header = frame.header;
-  if (header.job() != job_ || header.source() != source_) {
-    return absl::InvalidArgumentError(absl::StrCat("found job ", header.job(), " and source ",
-                                                   header.source(), ", expected ", job_, " and ",
+  if (header.job() != job_) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("job: found ", header.job(), ", expected ", job_, " as in the HELLO"));
+  }
+  if (header.source() != source_) {
+    return absl::InvalidArgumentError(absl::StrCat("source: found ", header.source(), ", expected ",
                                                    source_, " as in the HELLO"));
   }
   RETURN_IF_ERROR(CheckGeneration(header.generation(), generation_));

@@ -5,16 +5,21 @@
 #include <grpcpp/support/status.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include "common/rpc/call_places.h"
+#include "common/rpc/request_guard.h"
 #include "proto/job_service.grpc.pb.h"
 #include "server/runtime/coordinator.h"
 
 namespace sangam {
 
-// JobService over the coordinator: translates and nothing else. Thread-safe.
+// JobService over the coordinator: translates, and shows each caller its own jobs. Thread-safe.
 class GrpcJobService final : public v1::JobService::Service {
  public:
-  // `coordinator` must outlive the service.
-  explicit GrpcJobService(Coordinator* coordinator) : coordinator_(*coordinator) {}
+  // `coordinator`, and what `limits` has, must outlive the service.
+  explicit GrpcJobService(Coordinator* coordinator, const CallLimits& limits = {})
+      : coordinator_(*coordinator),
+        limits_(limits),
+        watches_(limits.max_watches, limits.max_watches_of_one) {}
 
   grpc::Status SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
                          v1::SubmitJobResponse* response) override;
@@ -47,6 +52,8 @@ class GrpcJobService final : public v1::JobService::Service {
 
  private:
   Coordinator& coordinator_;
+  const CallLimits limits_;
+  CallPlaces watches_;  // WatchJob and StreamLogs
 };
 
 }  // namespace sangam

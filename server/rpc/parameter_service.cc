@@ -73,7 +73,7 @@ class ReadWeightsAcceptor final : public std::enable_shared_from_this<ReadWeight
 class ParameterService::Impl {
  public:
   Impl(const Options& options, ShardFinder find_shard, CounterFinder find_counter)
-      : queues_({options.threads, options.max_calls, options.check_interval}) {
+      : queues_({options.threads, options.max_calls, options.check_interval, options.counts}) {
     context_.find_shard = std::move(find_shard);
     context_.registry = queues_.registry();
     context_.activities = queues_.activities();
@@ -82,12 +82,14 @@ class ParameterService::Impl {
     context_.hello_deadline = options.hello_deadline;
     context_.stall_deadline = options.stall_deadline;
     context_.end_grace = options.end_grace;
+    context_.counts = options.counts;
     votes_.find_counter = std::move(find_counter);
     votes_.registry = queues_.registry();
     votes_.activities = queues_.activities();
     votes_.hello_deadline = options.hello_deadline;
     votes_.stall_deadline = options.stall_deadline;
     votes_.end_grace = options.end_grace;
+    votes_.counts = options.counts;
   }
 
   void Register(grpc::ServerBuilder* builder) { queues_.Register(builder, &service_); }

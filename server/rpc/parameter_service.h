@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "common/base/refusal_counts.h"
 #include "common/plan/page_map.h"
 #include "server/rpc/parameter_stream.h"
 #include "server/rpc/vote_stream.h"
@@ -42,6 +43,7 @@ class ParameterService {
     absl::Duration hello_deadline = absl::Seconds(10);
     absl::Duration stall_deadline = absl::Seconds(60);
     absl::Duration end_grace = absl::Seconds(5);
+    RefusalCounts* counts = nullptr;  // may be nullptr; outlives the service
   };
 
   ParameterService(const Options& options, ShardFinder find_shard, CounterFinder find_counter);

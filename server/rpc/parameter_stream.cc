@@ -15,10 +15,14 @@
 #include "absl/time/time.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/counters.h"
 #include "common/rpc/accepted_stream.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/server_stream.h"
+#include "common/security/caller.h"
+#include "common/security/identity.h"
 #include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
 #include "proto/tensor.pb.h"
@@ -36,11 +40,13 @@ std::string KindName(v1::FrameKind kind) {
 
 ParameterStream::ParameterStream(const ParameterCallContext* context,
                                  std::shared_ptr<ServerStream> stream)
-    : AcceptedStream(context, {"stream", "frame", "HELLO"}, std::move(stream)),
+    : AcceptedStream(context, {"stream", "frame", "HELLO", "/sangam.v1.ParameterService/PushPull"},
+                     std::move(stream)),
       context_(*context) {}
 
 absl::Status ParameterStream::OnNext(const grpc::ByteBuffer& message, bool first) {
   if (message.Length() > context_.max_message_bytes) {
+    CountRefusal(context_.counts, Refusal::kMessageSize);
     return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
                                                      " bytes, expected at most ",
                                                      context_.max_message_bytes));
@@ -72,6 +78,7 @@ absl::Status ParameterStream::OnFrame(const Frame& frame, bool first) {
 
 absl::Status ParameterStream::OnHello(const Frame& frame) {
   ASSIGN_OR_RETURN(const v1::StreamHello hello, DecodeHello(frame.payload));
+  RETURN_IF_ERROR(caller().CheckDaemon(Role::kWorker, hello.worker()));
   ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard,
                    context_.find_shard(frame.header.job()));
   RETURN_IF_ERROR(shard->CheckHello(frame.header, hello));
@@ -90,7 +97,7 @@ absl::Status ParameterStream::OnHello(const Frame& frame) {
 
 absl::Status ParameterStream::CheckSender(const v1::FrameHeader& header) const {
   if (header.job() != job_) {
-    return absl::InvalidArgumentError(
+    return absl::PermissionDeniedError(
         absl::StrCat("job: found ", header.job(), ", expected ", job_, " as in the HELLO"));
   }
   if (header.source() != source_) {
@@ -119,6 +126,7 @@ absl::Status ParameterStream::OnSubscribe(const Frame& frame) {
 
 absl::Status ParameterStream::OnGradient(const Frame& frame) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard, LockShard());
+  Counters::Add(&ProcessCounters().push_bytes, frame.payload.size());
   return shard->AddGradient(frame.header, WithoutPinnedBlocks(frame.payload));
 }
 
@@ -157,6 +165,7 @@ std::optional<grpc::ByteBuffer> ParameterStream::NextMessage() {
     weights = std::move(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
   }
+  Counters::Add(&ProcessCounters().pull_bytes, weights.elements.size());
   return ToByteBuffer(EncodeFramePrefix(weights.header, weights.elements.size()), weights.elements);
 }
 

@@ -11,11 +11,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/process_credentials.h"
 #include "common/rpc/write_pump.h"
+#include "common/security/caller.h"
 #include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
 #include "proto/parameter_service.pb.h"
@@ -49,9 +53,15 @@ absl::Status ReadWeightsCall::FindPages() {
   if (what_ == What::kWeights) {
     v1::ReadWeightsRequest request;
     RETURN_IF_ERROR(Parse(request_, &request));
-    ASSIGN_OR_RETURN(const std::shared_ptr<ParameterShard> shard,
-                     call_context_.find_shard(request.job()));
-    pages_ = shard->ReadWeights();
+    const absl::StatusOr<std::shared_ptr<ParameterShard>> shard =
+        call_context_.find_shard(request.job());
+    // To others than those who may see it a job does not exist.
+    const Caller caller = CallerIdentity(context_);
+    if (!caller.sees_all() && (!shard.ok() || !caller.MayRead((*shard)->owner()))) {
+      return absl::NotFoundError(absl::StrCat("job ", request.job(), ": there is none of yours"));
+    }
+    if (!shard.ok()) return shard.status();
+    pages_ = (*shard)->ReadWeights();
     return absl::OkStatus();
   }
   v1::ReadStateRequest request;
@@ -116,8 +126,13 @@ void ReadWeightsCall::Check(absl::Duration now) {
       seen_progress_ = progress_;
       seen_at_ = now;
     }
-    if (now - *seen_at_ < call_context_.stall_deadline) return;
+    if (cancelled_ || now - *seen_at_ < call_context_.stall_deadline) return;
+    cancelled_ = true;
   }
+  CountRefusal(call_context_.counts, Refusal::kStalledCall);
+  LogWarning("client does not read, its call is cancelled", "method=%s peer=%s timeout=%s",
+             what_ == What::kState ? "ReadState" : "ReadWeights", LogValue(context_.peer()),
+             absl::FormatDuration(call_context_.stall_deadline));
   // The status would wait behind the message that the client does not read.
   context_.TryCancel();
 }

@@ -83,6 +83,7 @@ class ReadWeightsCall final : public ServedCall,
   uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t seen_progress_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Duration> seen_at_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace sangam

@@ -22,6 +22,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/data_channel.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/overload.h"
 #include "proto/cluster_service.grpc.pb.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "proto/tensor.pb.h"
@@ -96,7 +97,9 @@ absl::Status StateReader::ReadCheckpoint(const std::string& address,
   for (;;) {
     taken_before = taken;
     const absl::Status status = TryReadCheckpoint(address, daemon, assignment, rest);
-    if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
+    const bool again =
+        absl::IsUnavailable(status) || absl::IsCancelled(status) || IsBrokenOffForRoom(status);
+    if (!again) return status;
     const absl::Duration now = Clock::Real().Steady();
     if (taken.size() > taken_before.size()) {
       last = now;

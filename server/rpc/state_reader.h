@@ -40,7 +40,8 @@ class StateReader {
                          const TakeStatePage& page);
 
   // ClusterService.ReadCheckpoint of the coordinator at `address`, for `daemon`. Where the
-  // coordinator goes away and comes back, it goes on; `page` sees each page once.
+  // coordinator goes away and comes back, or breaks off for want of memory, it goes on; `page` sees
+  // each page once.
   absl::Status ReadCheckpoint(const std::string& address, const v1::DaemonIdentity& daemon,
                               const v1::Assignment& assignment, const TakeStatePage& page);
 

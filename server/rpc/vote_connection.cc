@@ -25,6 +25,7 @@
 #include "common/rpc/client_stream.h"
 #include "common/rpc/completion_queue_thread.h"
 #include "common/rpc/data_channel.h"
+#include "common/rpc/overload.h"
 #include "proto/parameter_service.pb.h"
 #include "server/rpc/proto_message.h"
 #include "server/runtime/vote_link.h"
@@ -45,10 +46,10 @@ constexpr absl::Duration kWorkingAfter = absl::Seconds(1);
 // How long a call that was broken off may take to end.
 constexpr absl::Duration kCancelDeadline = absl::Seconds(10);
 
-// The codes by which a lost connection or a stopping server shows. CANCELLED comes when the server
-// breaks the call off.
+// How a lost connection or a stopping server shows, or one whose memory was used up. CANCELLED
+// comes when the server breaks the call off.
 bool IsRetryable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) || IsBrokenOffForRoom(status);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/accepted_stream.h"
 #include "common/rpc/server_stream.h"
+#include "common/security/caller.h"
+#include "common/security/identity.h"
 #include "proto/parameter_service.pb.h"
 #include "server/rpc/proto_message.h"
 #include "server/runtime/vote_link.h"
@@ -35,7 +37,9 @@ constexpr uint32_t kFirstServerSource = uint32_t{1} << 31;
 }  // namespace
 
 VoteStream::VoteStream(const VoteCallContext* context, std::shared_ptr<ServerStream> stream)
-    : AcceptedStream(context, {"vote stream", "message", "message"}, std::move(stream)),
+    : AcceptedStream(context,
+                     {"vote stream", "message", "message", "/sangam.v1.ParameterService/Vote"},
+                     std::move(stream)),
       context_(*context) {}
 
 absl::Status VoteStream::OnNext(const grpc::ByteBuffer& message, bool first) {
@@ -49,6 +53,7 @@ absl::Status VoteStream::OnHello(const v1::StepVotes& hello) {
         absl::StrCat("page: found ", hello.page_size(), " in the first message, expected none"));
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<VoteCounter> counter, context_.find_counter(hello.job()));
+  RETURN_IF_ERROR(caller().CheckDaemon(Role::kServer, counter->NameOf(hello.server())));
   job_ = hello.job();
   server_ = hello.server();
   counter_ = counter;
@@ -63,7 +68,11 @@ absl::Status VoteStream::OnHello(const v1::StepVotes& hello) {
 }
 
 absl::Status VoteStream::OnVotes(const v1::StepVotes& votes) {
-  if (votes.job() != job_ || votes.server() != server_) {
+  if (votes.job() != job_) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("found votes of job ", votes.job(), " on a stream of job ", job_));
+  }
+  if (votes.server() != server_) {
     return absl::InvalidArgumentError(absl::StrCat("found votes of job ", votes.job(), ", server ",
                                                    votes.server(), " on a stream of job ", job_,
                                                    ", server ", server_));

@@ -126,6 +126,10 @@ absl::StatusOr<CheckpointManifest> ManifestOf(const Json& content) {
     if (!kind->is_string()) return Bad("worker_kind: expected a string");
     manifest.worker_kind = kind->get<std::string>();
   }
+  if (const auto owner = content.find("owner"); owner != content.end()) {
+    if (!owner->is_string()) return Bad("owner: expected a string");
+    manifest.owner = owner->get<std::string>();
+  }
   ASSIGN_OR_RETURN(const Json* const states, List(content, "state"));
   for (const Json& state : *states) {
     if (!state.is_string()) return Bad("state: expected texts");
@@ -181,6 +185,7 @@ absl::StatusOr<std::string> EncodeManifest(const CheckpointManifest& manifest) {
   content["time_us"] = static_cast<uint64_t>(absl::ToUnixMicros(manifest.time));
   content["layout"] = Hex(manifest.layout_hash);
   if (!manifest.worker_kind.empty()) content["worker_kind"] = manifest.worker_kind;
+  if (!manifest.owner.empty()) content["owner"] = manifest.owner;
   content["state"] = manifest.state_names;
   content["spec"] = Json::parse(spec);
   content["files"] = Json::array();

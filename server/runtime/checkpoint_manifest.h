@@ -17,8 +17,9 @@
 //   {"checksum": "<xxh3 of the content as compact JSON, 16 hex digits>",
 //    "content": {"format": 1, "job": ..., "job_name": ..., "step": ..., "updates": ...,
 //                "samples": ..., "train_samples": ..., "time_us": ..., "layout": "<hex>",
-//                "worker_kind": ..., "state": ["exp_avg", ...], "spec": {the JobSpec in protobuf's
-//                JSON}, "files": [{"name": ..., "bytes": ..., "xxh3": ["<hex>" for each block]},
+//                "worker_kind": ..., "owner": ..., "state": ["exp_avg", ...], "spec": {the JobSpec
+//                in protobuf's JSON}, "files": [{"name": ..., "bytes": ..., "xxh3": ["<hex>" for
+//                each block]},
 //                ...]}}
 namespace sangam {
 
@@ -41,6 +42,7 @@ struct CheckpointManifest {
   uint64_t layout_hash = 0;    // LayoutHash of the model's layout
   // What the job's workers had in common (server/core/scheduler.h). Empty in older manifests.
   std::string worker_kind;
+  std::string owner;                     // Job.owner
   std::vector<std::string> state_names;  // of the optimizer's arrays
   v1::JobSpec spec;
   std::vector<CheckpointFile> files;

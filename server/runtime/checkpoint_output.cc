@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "common/base/status_macros.h"
 #include "proto/tensor.pb.h"
 #include "server/core/checkpoint_layout.h"
+#include "server/runtime/checkpoint_input.h"
 #include "server/runtime/checkpoint_manifest.h"
 #include "server/runtime/disk.h"
 #include "xxhash.h"
@@ -131,6 +133,21 @@ absl::StatusOr<CheckpointFile> CheckpointOutput::Sum(size_t file) const {
   return sum;
 }
 
+std::optional<CheckpointManifest> CheckpointOutput::Existing() const {
+  const absl::StatusOr<std::unique_ptr<CheckpointInput>> input = CheckpointInput::Open(final_);
+  if (!input.ok()) return std::nullopt;
+  const auto same = [](const CheckpointFile& a, const CheckpointFile& b) {
+    return a.name == b.name && a.bytes == b.bytes && a.checksums == b.checksums;
+  };
+  const std::vector<CheckpointFile>& files = (*input)->manifest().files;
+  if (!std::equal(files.begin(), files.end(), manifest_.files.begin(), manifest_.files.end(),
+                  same) ||
+      !(*input)->Verify().ok()) {
+    return std::nullopt;
+  }
+  return (*input)->manifest();
+}
+
 absl::StatusOr<CheckpointManifest> CheckpointOutput::Commit() {
   if (elements_ != layout_.num_elements()) {
     return absl::FailedPreconditionError(absl::StrCat("pages of step ", manifest_.step, ": found ",
@@ -143,6 +160,10 @@ absl::StatusOr<CheckpointManifest> CheckpointOutput::Commit() {
     RETURN_IF_ERROR(disk_.Sync(*files_[f]));
     files_[f].reset();
   }
+  // Never a moment without a good one.
+  if (const std::optional<CheckpointManifest> existing = Existing(); existing.has_value()) {
+    return *existing;
+  }
   RETURN_IF_ERROR(disk_.SyncFolder(partial_));
   ASSIGN_OR_RETURN(const std::string text, EncodeManifest(manifest_));
   {
@@ -151,7 +172,7 @@ absl::StatusOr<CheckpointManifest> CheckpointOutput::Commit() {
     RETURN_IF_ERROR(disk_.Sync(*file));
   }
   RETURN_IF_ERROR(disk_.SyncFolder(partial_));
-  // Of a damaged one: a good one of the same step is never written again.
+  // One that is damaged, or of a job that was forgotten.
   RETURN_IF_ERROR(disk_.RemoveFolder(final_));
   RETURN_IF_ERROR(disk_.Rename(partial_, final_));
   committed_ = true;

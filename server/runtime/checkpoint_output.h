@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -44,7 +45,8 @@ class CheckpointOutput {
   //         others           as the system says
   absl::Status Add(const v1::FrameHeader& header, absl::string_view payload);
 
-  // Returns the manifest as it was written. Call once.
+  // Returns the manifest as it was written. A checkpoint of the step that is there already stays
+  // when it is the same and not damaged. Call once.
   // Errors: FailedPrecondition  pages are missing
   //         others              as the system says
   absl::StatusOr<CheckpointManifest> Commit();
@@ -56,6 +58,8 @@ class CheckpointOutput {
   absl::Status Open();
   absl::Status CheckHeader(const v1::FrameHeader& header, size_t payload_bytes) const;
   absl::StatusOr<CheckpointFile> Sum(size_t file) const;
+  // What the disk has of this step, when it is the same and not damaged.
+  std::optional<CheckpointManifest> Existing() const;
   std::string Path(absl::string_view name) const;
 
   Disk& disk_;

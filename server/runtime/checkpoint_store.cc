@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/base/job_scope.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -88,6 +89,7 @@ v1::Checkpoint ToCheckpoint(const CheckpointManifest& manifest, const std::strin
   *checkpoint.mutable_time() = ToTimestamp(manifest.time);
   checkpoint.set_bytes(manifest.bytes());
   checkpoint.set_folder(folder);
+  checkpoint.set_owner(manifest.owner);
   return checkpoint;
 }
 
@@ -115,25 +117,35 @@ uint64_t CheckpointStore::LargestJob() const {
   return jobs.empty() ? 0 : jobs.back();
 }
 
-absl::StatusOr<uint64_t> CheckpointStore::FindJob(absl::string_view id_or_name) const {
+std::optional<CheckpointManifest> CheckpointStore::AnyManifest(uint64_t job) const {
+  for (const uint64_t step : Steps(job)) {
+    absl::StatusOr<CheckpointManifest> manifest = ReadManifest(Folder(job, step));
+    if (manifest.ok()) return *std::move(manifest);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<uint64_t> CheckpointStore::FindJob(absl::string_view id_or_name,
+                                                  const JobScope& scope) const {
   if (const std::optional<uint64_t> id = Number(id_or_name); id.has_value()) {
     if (Steps(*id).empty()) return NoCheckpoint(id_or_name);
+    if (scope.is_all()) return *id;
+    const std::optional<CheckpointManifest> manifest = AnyManifest(*id);
+    if (!manifest.has_value() || !scope.Includes(manifest->owner)) return NoCheckpoint(id_or_name);
     return *id;
   }
   std::vector<uint64_t> jobs = Jobs();
   std::reverse(jobs.begin(), jobs.end());
   for (const uint64_t job : jobs) {
-    for (const uint64_t step : Steps(job)) {
-      const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(Folder(job, step));
-      if (!manifest.ok()) continue;
-      if (manifest->spec.name() == id_or_name) return job;
-      break;  // all of a job have one name
-    }
+    const std::optional<CheckpointManifest> manifest = AnyManifest(job);
+    if (!manifest.has_value()) continue;
+    if (manifest->spec.name() == id_or_name && scope.Includes(manifest->owner)) return job;
   }
   return NoCheckpoint(id_or_name);
 }
 
-absl::StatusOr<CheckpointStore::Name> CheckpointStore::Parse(absl::string_view checkpoint) const {
+absl::StatusOr<CheckpointStore::Name> CheckpointStore::Parse(absl::string_view checkpoint,
+                                                             const JobScope& scope) const {
   const size_t slash = checkpoint.find('/');
   Name name;
   if (slash != absl::string_view::npos) {
@@ -143,14 +155,15 @@ absl::StatusOr<CheckpointStore::Name> CheckpointStore::Parse(absl::string_view c
           absl::StrCat("checkpoint: found \"", checkpoint, "\", expected JOB or JOB/STEP"));
     }
   }
-  const absl::StatusOr<uint64_t> job = FindJob(checkpoint.substr(0, slash));
+  const absl::StatusOr<uint64_t> job = FindJob(checkpoint.substr(0, slash), scope);
   if (!job.ok()) return NoCheckpoint(checkpoint);
   name.job = *job;
   return name;
 }
 
-absl::StatusOr<CheckpointStore::Name> CheckpointStore::NameOf(absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(Name name, Parse(checkpoint));
+absl::StatusOr<CheckpointStore::Name> CheckpointStore::NameOf(absl::string_view checkpoint,
+                                                              const JobScope& scope) const {
+  ASSIGN_OR_RETURN(Name name, Parse(checkpoint, scope));
   const std::vector<uint64_t> steps = Steps(name.job);
   if (!name.step.has_value() && !steps.empty()) name.step = steps.back();
   if (!std::binary_search(steps.begin(), steps.end(), name.step.value_or(UINT64_MAX))) {
@@ -159,11 +172,11 @@ absl::StatusOr<CheckpointStore::Name> CheckpointStore::NameOf(absl::string_view 
   return name;
 }
 
-absl::StatusOr<std::vector<v1::Checkpoint>> CheckpointStore::List(
-    absl::string_view id_or_name) const {
+absl::StatusOr<std::vector<v1::Checkpoint>> CheckpointStore::List(absl::string_view id_or_name,
+                                                                  const JobScope& scope) const {
   std::vector<uint64_t> jobs = Jobs();
   if (!id_or_name.empty()) {
-    ASSIGN_OR_RETURN(const uint64_t job, FindJob(id_or_name));
+    ASSIGN_OR_RETURN(const uint64_t job, FindJob(id_or_name, scope));
     jobs = {job};
   }
   std::vector<v1::Checkpoint> checkpoints;
@@ -171,14 +184,17 @@ absl::StatusOr<std::vector<v1::Checkpoint>> CheckpointStore::List(
     for (const uint64_t step : Steps(job)) {
       const std::string folder = Folder(job, step);
       const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
-      if (manifest.ok()) checkpoints.push_back(ToCheckpoint(*manifest, folder));
+      if (manifest.ok() && scope.Includes(manifest->owner)) {
+        checkpoints.push_back(ToCheckpoint(*manifest, folder));
+      }
     }
   }
   return checkpoints;
 }
 
-absl::StatusOr<v1::Checkpoint> CheckpointStore::Get(absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
+absl::StatusOr<v1::Checkpoint> CheckpointStore::Get(absl::string_view checkpoint,
+                                                    const JobScope& scope) const {
+  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint, scope));
   const std::string folder = Folder(name.job, *name.step);
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
   v1::Checkpoint found = ToCheckpoint(manifest, folder);
@@ -186,20 +202,21 @@ absl::StatusOr<v1::Checkpoint> CheckpointStore::Get(absl::string_view checkpoint
   return found;
 }
 
-absl::StatusOr<v1::Checkpoint> CheckpointStore::Verify(absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
+absl::StatusOr<v1::Checkpoint> CheckpointStore::Verify(absl::string_view checkpoint,
+                                                       const JobScope& scope) const {
+  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint, scope));
   const std::string folder = Folder(name.job, *name.step);
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointInput> input, CheckpointInput::Open(folder));
   RETURN_IF_ERROR(input->Verify(), "%s", folder);
   return ToCheckpoint(input->manifest(), folder);
 }
 
-absl::StatusOr<CheckpointStore::Found> CheckpointStore::FindToResume(
-    absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(const Name name, Parse(checkpoint));
+absl::StatusOr<CheckpointStore::Found> CheckpointStore::FindToResume(absl::string_view checkpoint,
+                                                                     const JobScope& scope) const {
+  ASSIGN_OR_RETURN(const Name name, Parse(checkpoint, scope));
   std::vector<uint64_t> steps = Steps(name.job);
   if (name.step.has_value()) {
-    ASSIGN_OR_RETURN(const Name found, NameOf(checkpoint));
+    ASSIGN_OR_RETURN(const Name found, NameOf(checkpoint, scope));
     steps = {*found.step};
   }
   Found result;
@@ -218,7 +235,7 @@ absl::StatusOr<CheckpointStore::Found> CheckpointStore::FindToResume(
 }
 
 absl::StatusOr<CheckpointStore::Found> CheckpointStore::Find(absl::string_view checkpoint) const {
-  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint));
+  ASSIGN_OR_RETURN(const Name name, NameOf(checkpoint, JobScope()));
   Found found;
   found.folder = Folder(name.job, *name.step);
   ASSIGN_OR_RETURN(found.manifest, ReadManifest(found.folder));
@@ -237,6 +254,13 @@ absl::StatusOr<std::unique_ptr<CheckpointOutput>> CheckpointStore::BeginOutput(
   for (const std::string& name : Unfinished(folder)) {
     RETURN_IF_ERROR(disk_.RemoveFolder(absl::StrCat(folder, "/", name)));
   }
+  uint64_t needed = 0;
+  for (size_t file = 0; file < CheckpointLayout::kFiles; ++file) needed += layout.file_size(file);
+  // Better nothing than a disk that is full for everybody.
+  if (const absl::StatusOr<uint64_t> free = disk_.FreeBytes(root_); free.ok() && *free < needed) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a checkpoint takes ", needed, " bytes, the disk of \"", root_, "\" has ", *free, " left"));
+  }
   return CheckpointOutput::Begin(&disk_, folder, std::move(manifest), std::move(layout));
 }
 
@@ -254,13 +278,19 @@ std::vector<v1::CheckpointSummary> CheckpointStore::SummariesOf(uint64_t job) co
   return summaries;
 }
 
-absl::Status CheckpointStore::Prune(uint64_t job, uint32_t keep,
+absl::Status CheckpointStore::Prune(uint64_t job, uint32_t keep, uint64_t written,
                                     const std::set<uint64_t>& needed) const {
   const std::vector<uint64_t> steps = Steps(job);
-  for (size_t i = 0; i + keep < steps.size(); ++i) {
-    if (needed.count(steps[i]) != 0) continue;
+  uint32_t kept = 0;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (*step > written) continue;
+    const std::string folder = Folder(job, *step);
+    if (kept < std::max(keep, 1u)) {
+      kept += *step == written || CheckpointInput::Open(folder).ok() ? 1 : 0;
+      continue;
+    }
+    if (needed.count(*step) != 0) continue;
     // First out of sight, so that a reader never meets half of one.
-    const std::string folder = Folder(job, steps[i]);
     RETURN_IF_ERROR(disk_.Rename(folder, folder + kRemoved));
     RETURN_IF_ERROR(disk_.RemoveFolder(folder + kRemoved));
   }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/job_scope.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "server/core/checkpoint_layout.h"
@@ -38,43 +39,55 @@ class CheckpointStore {
       : root_(std::move(root)), disk_(*disk) {}
 
   // Those with a good manifest, ascending by job and step, without their specifications.
-  // `id_or_name`: of the job (a name means the newest job of that name); empty: of all.
+  // `id_or_name`: of the job (a name means the newest job of that name); empty: of all. What is not
+  // in `scope` (also below) counts as not there.
   // Errors: NotFound  there is none of the job
-  absl::StatusOr<std::vector<v1::Checkpoint>> List(absl::string_view id_or_name) const;
+  absl::StatusOr<std::vector<v1::Checkpoint>> List(absl::string_view id_or_name,
+                                                   const JobScope& scope = JobScope()) const;
 
   // "JOB" or "JOB/STEP" with its specification. Of a JOB alone the newest one.
   // Errors: InvalidArgument  not of that form
   //         NotFound         no such checkpoint
   //         DataLoss         its manifest is damaged
-  absl::StatusOr<v1::Checkpoint> Get(absl::string_view checkpoint) const;
+  absl::StatusOr<v1::Checkpoint> Get(absl::string_view checkpoint,
+                                     const JobScope& scope = JobScope()) const;
 
   // The same, read from end to end.
   // Errors: as Get; DataLoss  damaged; names file, offset, found and expected
-  absl::StatusOr<v1::Checkpoint> Verify(absl::string_view checkpoint) const;
+  absl::StatusOr<v1::Checkpoint> Verify(absl::string_view checkpoint,
+                                        const JobScope& scope = JobScope()) const;
 
   // What to resume from: of a JOB alone the newest one that is not damaged.
   // Errors: as Verify
-  absl::StatusOr<Found> FindToResume(absl::string_view checkpoint) const;
+  absl::StatusOr<Found> FindToResume(absl::string_view checkpoint,
+                                     const JobScope& scope = JobScope()) const;
 
   // The same without reading more than the manifest.
   // Errors: as Get
   absl::StatusOr<Found> Find(absl::string_view checkpoint) const;
 
   absl::StatusOr<std::unique_ptr<CheckpointInput>> OpenInput(uint64_t job, uint64_t step) const;
+  // Errors: ResourceExhausted  the disk has no room for it; others as the system says
   absl::StatusOr<std::unique_ptr<CheckpointOutput>> BeginOutput(CheckpointManifest manifest,
                                                                 CheckpointLayout layout) const;
 
   // Of one job, ascending.
   std::vector<v1::CheckpointSummary> SummariesOf(uint64_t job) const;
 
-  // Removes all but the newest `keep` of a job and those of the steps `needed`.
-  absl::Status Prune(uint64_t job, uint32_t keep, const std::set<uint64_t>& needed = {}) const;
+  // Removes what a job keeps no longer when the checkpoint of step `written` has just been written:
+  // all but the newest `keep`, and at least one, and those of the steps `needed`. One that does not
+  // even open is not counted; nor are later ones, which the job passed over when it went back: they
+  // stay until it writes them anew.
+  absl::Status Prune(uint64_t job, uint32_t keep, uint64_t written,
+                     const std::set<uint64_t>& needed = {}) const;
   absl::Status RemoveJob(uint64_t job) const;
 
   // Removes what a process that was killed had not written or removed to the end. To be called
   // before anything is written.
   absl::Status RemoveLeftovers() const;
 
+  // Those that have a folder here, ascending.
+  std::vector<uint64_t> Jobs() const;
   // The largest number of a job with a folder here; 0: none.
   uint64_t LargestJob() const;
 
@@ -86,12 +99,13 @@ class CheckpointStore {
 
   std::string JobFolder(uint64_t job) const;
   std::string Folder(uint64_t job, uint64_t step) const;
-  std::vector<uint64_t> Jobs() const;               // ascending
   std::vector<uint64_t> Steps(uint64_t job) const;  // ascending; complete folders
-  absl::StatusOr<uint64_t> FindJob(absl::string_view id_or_name) const;
-  absl::StatusOr<Name> Parse(absl::string_view checkpoint) const;
+  // The first manifest of the job that is good: name and owner are the same in all.
+  std::optional<CheckpointManifest> AnyManifest(uint64_t job) const;
+  absl::StatusOr<uint64_t> FindJob(absl::string_view id_or_name, const JobScope& scope) const;
+  absl::StatusOr<Name> Parse(absl::string_view checkpoint, const JobScope& scope) const;
   // The one that is meant; of a job alone the newest.
-  absl::StatusOr<Name> NameOf(absl::string_view checkpoint) const;
+  absl::StatusOr<Name> NameOf(absl::string_view checkpoint, const JobScope& scope) const;
 
   const std::string root_;
   Disk& disk_;

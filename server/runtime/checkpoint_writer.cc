@@ -1,5 +1,6 @@
 #include "server/runtime/checkpoint_writer.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/counters.h"
 #include "common/plan/batch_cut.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
@@ -46,8 +48,25 @@ absl::StatusOr<CheckpointManifest> ManifestOf(const ControlPlane::CheckpointToWr
     manifest.state_names.emplace_back(optimizer.state_name(i));
   }
   manifest.worker_kind = checkpoint.worker_kind;
+  manifest.owner = assignment.owner();
   manifest.spec = assignment.spec();
   return manifest;
+}
+
+void Count(const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all, absl::Duration took) {
+  Counters& counters = ProcessCounters();
+  if (!all.ok()) {
+    const auto code = static_cast<size_t>(all.status().code());
+    Counters::Add(&counters.checkpoint_failures[code], 1);
+    return;
+  }
+  const auto took_us = static_cast<uint64_t>(absl::ToInt64Microseconds(took));
+  Counters::Add(&counters.checkpoints, 1);
+  Counters::Add(&counters.checkpoint_us, took_us);
+  counters.checkpoint_last_us.store(took_us);
+  counters.checkpoint_success_unix_us.store(
+      static_cast<uint64_t>(absl::ToUnixMicros(Clock::Real().Wall())));
+  if (!all->empty()) counters.checkpoint_bytes.store(all->back().bytes());
 }
 
 }  // namespace
@@ -71,6 +90,17 @@ void CheckpointWriter::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
+bool CheckpointWriter::AwaitIdle(absl::Duration timeout) {
+  const absl::Duration end = Clock::Real().Steady() + timeout;
+  MutexLock lock(&mutex_);
+  while (awake_ || busy_) {
+    const absl::Duration left = end - Clock::Real().Steady();
+    if (left <= absl::ZeroDuration()) return false;
+    changed_.WaitFor(&mutex_, left);
+  }
+  return true;
+}
+
 void CheckpointWriter::Wake() {
   MutexLock lock(&mutex_);
   awake_ = true;
@@ -81,14 +111,22 @@ void CheckpointWriter::Run() {
   for (;;) {
     {
       MutexLock lock(&mutex_);
+      busy_ = false;
+      changed_.SignalAll();
       while (!awake_ && !stopping_) changed_.WaitFor(&mutex_, absl::Seconds(10));
       if (stopping_) return;
       awake_ = false;
+      busy_ = true;
+    }
+    for (const uint64_t job : coordinator_.TakeUnwanted()) {
+      const absl::Status removed = store_.RemoveJob(job);
+      LogInfo("checkpoints removed", "job=%d status=%s", job, LogValue(removed.ToString()));
     }
     const std::optional<ControlPlane::CheckpointToWrite> checkpoint = coordinator_.TakeCheckpoint();
     if (!checkpoint.has_value()) continue;
     const absl::Duration begin = Clock::Real().Steady();
     const absl::StatusOr<std::vector<v1::CheckpointSummary>> all = Write(*checkpoint);
+    Count(all, Clock::Real().Steady() - begin);
     LogInfo("checkpoint", "job=%d step=%d seconds=%.3f status=%s",
             checkpoint->assignment->plan().job(), checkpoint->step,
             absl::ToDoubleSeconds(Clock::Real().Steady() - begin),
@@ -121,8 +159,8 @@ absl::StatusOr<std::vector<v1::CheckpointSummary>> CheckpointWriter::Write(
   }
   RETURN_IF_ERROR(output->Commit().status());
   // The new one is complete: the oldest may go.
-  if (const absl::Status pruned =
-          store_.Prune(job, assignment.spec().checkpoint().keep(), coordinator_.StepsToKeep(job));
+  if (const absl::Status pruned = store_.Prune(job, assignment.spec().checkpoint().keep(),
+                                               checkpoint.step, coordinator_.StepsToKeep(job));
       !pruned.ok()) {
     LogWarning("old checkpoints remain", "job=%d status=%s", job, LogValue(pruned.ToString()));
   }

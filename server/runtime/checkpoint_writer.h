@@ -42,6 +42,9 @@ class CheckpointWriter {
   // no more.
   void Stop();
 
+  // Waits until nothing is being written and nothing is known to be ready. False: it took longer.
+  bool AwaitIdle(absl::Duration timeout);
+
   // The coordinator may have one. Thread-safe, never blocks.
   void Wake();
 
@@ -57,6 +60,7 @@ class CheckpointWriter {
   Mutex mutex_;
   CondVar changed_;
   bool awake_ ABSL_GUARDED_BY(mutex_) = true;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

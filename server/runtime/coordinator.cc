@@ -20,14 +20,17 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/job_log.h"
+#include "common/base/job_scope.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/errors/error_details.h"
 #include "common/model/field_fault.h"
 #include "common/model/job_check.h"
 #include "common/model/model_layout.h"
 #include "common/plan/forecast.h"
 #include "common/plan/page_map.h"
+#include "proto/admin_service.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -66,6 +69,8 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   control.keep_records = options.keep_records;
   control.own_server = options.own_server;
   control.jobs.last_id = options.last_job;
+  control.jobs.max_queued = options.max_queued;
+  control.jobs.max_queued_of_one = options.max_queued_of_one;
   return control;
 }
 
@@ -77,7 +82,9 @@ std::string FirstCheckpoint(const v1::Assignment& assignment) {
                                            : absl::StrCat(assignment.plan().job(), step);
 }
 
-absl::Status Stopping() { return absl::UnavailableError("the coordinator stops"); }
+absl::Status Stopping() {
+  return WithReason(absl::UnavailableError("the coordinator stops"), "STOPPING");
+}
 
 std::string FieldsOf(const ControlPlane::Notice& notice) {
   std::string fields;
@@ -153,25 +160,14 @@ auto Coordinator::Do(Change change) {
 absl::Status Coordinator::Restore(RecordStore* store) {
   ASSIGN_OR_RETURN(const SavedRecords records, store->Load());
   writer_ = std::make_unique<RecordWriter>(store);
-  RETURN_IF_ERROR(
-      Do([&records](ControlPlane* control, Moment now) { return control->Restore(records, now); }));
-  // One may have been complete a moment before the earlier coordinator ended.
-  if (checkpoints_ == nullptr) return absl::OkStatus();
-  std::vector<uint64_t> jobs;
-  {
-    MutexLock lock(&mutex_);
-    for (const uint64_t id : control_.jobs().Ids()) {
-      if (control_.jobs().Get(id)->spec().has_checkpoint()) jobs.push_back(id);
-    }
+  CheckpointsByJob found;
+  if (checkpoints_ != nullptr) {
+    for (const uint64_t job : checkpoints_->Jobs()) found[job] = checkpoints_->SummariesOf(job);
   }
-  for (const uint64_t id : jobs) {
-    const std::vector<v1::CheckpointSummary> all = checkpoints_->SummariesOf(id);
-    RETURN_IF_ERROR(Do([id, &all](ControlPlane* control, Moment now) {
-      control->OnCheckpointsFound(id, all, now);
-      return absl::OkStatus();
-    }));
-  }
-  return absl::OkStatus();
+  const CheckpointsByJob* const looked = checkpoints_ == nullptr ? nullptr : &found;
+  return Do([&records, looked](ControlPlane* control, Moment now) {
+    return control->Restore(records, now, looked);
+  });
 }
 
 std::set<uint64_t> Coordinator::StepsToKeep(uint64_t job) const {
@@ -187,7 +183,7 @@ absl::Status Coordinator::AwaitWritten(uint64_t ticket) const {
 
 uint64_t Coordinator::NewestTicket() const { return writer_ == nullptr ? 0 : writer_->added(); }
 
-void Coordinator::StartJobs() {
+void Coordinator::StartReady() {
   for (;;) {
     std::shared_ptr<const ControlPlane::ToPlan> job;
     {
@@ -256,8 +252,14 @@ std::vector<ControlPlane::Notice> Coordinator::Publish() {
   return std::move(changes.notices);
 }
 
-void Coordinator::SetCheckpoints(const CheckpointStore* store, std::function<void()> wake) {
+void Coordinator::SetCheckpoints(const CheckpointStore* store, std::function<void()> wake,
+                                 bool lasting) {
   checkpoints_ = store;
+  lasting_checkpoints_ = lasting;
+  {
+    MutexLock lock(&mutex_);
+    control_.BeginCheckpoints();
+  }
   wake_checkpoints_ = std::move(wake);
 }
 
@@ -272,6 +274,10 @@ void Coordinator::WakeCheckpoints() {
 
 std::optional<ControlPlane::CheckpointToWrite> Coordinator::TakeCheckpoint() {
   return Do([](ControlPlane* control, Moment /*now*/) { return control->TakeCheckpoint(); });
+}
+
+std::vector<uint64_t> Coordinator::TakeUnwanted() {
+  return Do([](ControlPlane* control, Moment /*now*/) { return control->TakeUnwanted(); });
 }
 
 void Coordinator::OnCheckpoint(const ControlPlane::CheckpointToWrite& checkpoint,
@@ -322,20 +328,22 @@ absl::Status Coordinator::ReadCheckpoint(const v1::ReadCheckpointRequest& reques
 }
 
 absl::Status Coordinator::CheckStateDir(absl::string_view what) const {
-  if (checkpoints_ != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(what,
-                   ": this coordinator has no place for checkpoints; start it with "
-                   "--state_dir=DIR"));
+  if (checkpoints_ != nullptr && lasting_checkpoints_) return absl::OkStatus();
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        what,
+                        ": this coordinator has no place for checkpoints; start it with "
+                        "--state_dir=DIR")),
+                    "NO_STATE_DIR");
 }
 
-absl::Status Coordinator::PrepareCheckpoints(JobTable::Submission* submission) const {
+absl::Status Coordinator::PrepareCheckpoints(JobTable::Submission* submission,
+                                             const JobScope& scope) const {
   v1::JobSpec* const spec = &submission->spec;
   if (spec->has_checkpoint()) RETURN_IF_ERROR(CheckStateDir("checkpoint"));
   if (spec->resume_from().empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckStateDir("resume_from"));
   ASSIGN_OR_RETURN(const CheckpointStore::Found found,
-                   checkpoints_->FindToResume(spec->resume_from()), "resume_from");
+                   checkpoints_->FindToResume(spec->resume_from(), scope), "resume_from");
   for (const std::string& skipped : found.skipped) {
     LogWarning("damaged checkpoint passed over", "job=%d why=%s", found.manifest.job,
                LogValue(skipped));
@@ -347,7 +355,7 @@ absl::Status Coordinator::PrepareCheckpoints(JobTable::Submission* submission) c
 
 absl::StatusOr<ResumePoint> Coordinator::FindResumePoint(const ControlPlane::ToPlan& job) const {
   const std::string& resume_from = job.spec.resume_from();
-  if (job.again && checkpoints_ != nullptr && job.spec.has_checkpoint()) {
+  if (job.again && checkpoints_ != nullptr) {
     const absl::StatusOr<CheckpointStore::Found> own =
         checkpoints_->FindToResume(absl::StrCat(job.job));
     if (own.ok()) {
@@ -355,7 +363,7 @@ absl::StatusOr<ResumePoint> Coordinator::FindResumePoint(const ControlPlane::ToP
         LogWarning("damaged checkpoint passed over", "job=%d why=%s", job.job, LogValue(skipped));
       }
       return ResumePoint{own->manifest.step, own->manifest.updates, own->manifest.worker_kind,
-                         /*own=*/true};
+                         own->manifest.train_samples};
     }
     // Without one the job begins anew, which costs time alone.
     if (!absl::IsNotFound(own.status())) {
@@ -366,28 +374,29 @@ absl::StatusOr<ResumePoint> Coordinator::FindResumePoint(const ControlPlane::ToP
   if (resume_from.empty()) return ResumePoint();
   RETURN_IF_ERROR(CheckStateDir("resume_from"));
   ASSIGN_OR_RETURN(const CheckpointStore::Found found, checkpoints_->Find(resume_from));
-  return ResumePoint{found.manifest.step, found.manifest.updates, found.manifest.worker_kind};
+  return ResumePoint{found.manifest.step, found.manifest.updates, found.manifest.worker_kind,
+                     found.manifest.train_samples};
 }
 
 absl::StatusOr<v1::ListCheckpointsResponse> Coordinator::ListCheckpoints(
-    const v1::ListCheckpointsRequest& request) const {
+    const v1::ListCheckpointsRequest& request, const JobScope& scope) const {
   RETURN_IF_ERROR(CheckStateDir("checkpoints"));
-  ASSIGN_OR_RETURN(std::vector<v1::Checkpoint> all, checkpoints_->List(request.job()));
+  ASSIGN_OR_RETURN(std::vector<v1::Checkpoint> all, checkpoints_->List(request.job(), scope));
   v1::ListCheckpointsResponse response;
   for (v1::Checkpoint& checkpoint : all) *response.add_checkpoint() = std::move(checkpoint);
   return response;
 }
 
 absl::StatusOr<v1::Checkpoint> Coordinator::VerifyCheckpoint(
-    const v1::VerifyCheckpointRequest& request) const {
+    const v1::VerifyCheckpointRequest& request, const JobScope& scope) const {
   RETURN_IF_ERROR(CheckStateDir("checkpoints"));
-  return checkpoints_->Verify(request.checkpoint());
+  return checkpoints_->Verify(request.checkpoint(), scope);
 }
 
-absl::StatusOr<v1::Checkpoint> Coordinator::GetCheckpoint(
-    const v1::GetCheckpointRequest& request) const {
+absl::StatusOr<v1::Checkpoint> Coordinator::GetCheckpoint(const v1::GetCheckpointRequest& request,
+                                                          const JobScope& scope) const {
   RETURN_IF_ERROR(CheckStateDir("checkpoints"));
-  return checkpoints_->Get(request.checkpoint());
+  return checkpoints_->Get(request.checkpoint(), scope);
 }
 
 void Coordinator::SetServing(Serving serving) {
@@ -418,20 +427,25 @@ absl::StatusOr<v1::RegisterResponse> Coordinator::Register(const v1::RegisterReq
 
 absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(Do([&request](ControlPlane* control, Moment now) {
-    return control->Renew(request.daemon(), now);
+    RETURN_IF_ERROR(control->Renew(request.daemon(), now));
+    return request.draining() ? control->Drain(request.daemon(), now) : absl::OkStatus();
   }));
   const auto longest_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(options_.lease / 3));
   const absl::Duration deadline =
       clock_.Steady() + absl::Milliseconds(std::min(request.max_wait_ms(), longest_ms));
   AssignmentBoard::Entry entry;
+  bool drained = false;
   uint64_t ticket = 0;
   {
     MutexLock lock(&mutex_);
     for (;;) {
       if (stopping_) return Stopping();
+      drained = request.draining() && control_.IsDrained(request.daemon());
       ASSIGN_OR_RETURN(entry, control_.AssignmentsOf(request.daemon()));
       const absl::Duration left = deadline - clock_.Steady();
-      if (entry.revision != request.known_revision() || left <= absl::ZeroDuration()) break;
+      if (drained || entry.revision != request.known_revision() || left <= absl::ZeroDuration()) {
+        break;
+      }
       assignments_changed_.WaitFor(&mutex_, std::min(left, options_.longest_sleep));
     }
     ticket = NewestTicket();
@@ -440,9 +454,11 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::Heartbeat
   v1::HeartbeatResponse response;
   response.set_revision(entry.revision);
   response.set_unchanged(entry.revision == request.known_revision());
-  if (response.unchanged()) return response;
+  response.set_drained(drained);
+  if (response.unchanged() && !drained) return response;
   // What a daemon acts on must be known to the next coordinator too.
   RETURN_IF_ERROR(AwaitWritten(ticket));
+  if (response.unchanged()) return response;
   for (const auto& [job, assignment] : entry.assignments) *response.add_assignment() = *assignment;
   return response;
 }
@@ -459,8 +475,23 @@ void Coordinator::Leave(const v1::LeaveRequest& request) {
   });
 }
 
-absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request) {
+absl::Status Coordinator::CheckRoom(const std::string& owner) const {
+  const absl::Status room = control_.jobs().CheckRoom(owner);
+  if (!room.ok()) CountRefusal(options_.counts, Refusal::kQueuedJobs);
+  return room;
+}
+
+absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request,
+                                            const std::string& owner, const JobScope& scope) {
+  if (!request.validate_only()) {
+    // Before anything else is done about it: a flood must not cost a look at every specification.
+    MutexLock lock(&mutex_);
+    if (!control_.jobs().KnowsRequest(owner, request.request_id())) {
+      RETURN_IF_ERROR(CheckRoom(owner));
+    }
+  }
   ASSIGN_OR_RETURN(JobTable::Submission submission, Validate(request.spec(), request.request_id()));
+  submission.owner = owner;
   // The answer to a repetition does not depend on what has become of cluster and checkpoints
   // meanwhile.
   std::optional<v1::Job> known;
@@ -469,14 +500,14 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
     MutexLock lock(&mutex_);
     ASSIGN_OR_RETURN(const std::optional<uint64_t> id, control_.jobs().FindRequest(submission));
     if (id.has_value()) known = *control_.jobs().Get(*id);
-    if (!id.has_value()) RETURN_IF_ERROR(control_.jobs().CheckRoom());
+    if (!id.has_value()) RETURN_IF_ERROR(CheckRoom(owner));
     ticket = NewestTicket();
   }
   if (known.has_value() && !request.validate_only()) {
     RETURN_IF_ERROR(AwaitWritten(ticket));
     return *std::move(known);
   }
-  RETURN_IF_ERROR(PrepareCheckpoints(&submission));
+  RETURN_IF_ERROR(PrepareCheckpoints(&submission, scope));
   RETURN_IF_ERROR(CheckAdmission(submission, request.await_daemons()));
   if (request.validate_only()) {
     v1::Job job;
@@ -487,7 +518,7 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::SubmitJobRequest& request)
   ASSIGN_OR_RETURN(v1::Job job, Do([&submission](ControlPlane* control, Moment now) {
                      return control->Submit(std::move(submission), now);
                    }));
-  StartJobs();
+  StartReady();
   MutexLock lock(&mutex_);
   // It may have started, or ended and been forgotten.
   if (const v1::Job* known = control_.jobs().Get(job.id()); known != nullptr) job = *known;
@@ -507,9 +538,12 @@ absl::Status Coordinator::CheckAdmission(const JobTable::Submission& submission,
     daemons = control_.CheckAdmission(submission, await_daemons);
   }
   const absl::Status fits = CheckFits(submission.spec, submission.layout, ViewFor(submission));
-  if (daemons.ok() || absl::IsInvalidArgument(fits)) return fits;
-  if (fits.ok()) return daemons;
-  return absl::FailedPreconditionError(absl::StrCat(daemons.message(), "\n", fits.message()));
+  if (absl::IsInvalidArgument(fits)) return fits;
+  if (daemons.ok()) return WithReason(fits, "DOES_NOT_FIT");
+  if (fits.ok()) return WithReason(daemons, "NOT_ENOUGH_DAEMONS");
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(daemons.message(), "\n", fits.message())),
+      "NOT_ENOUGH_DAEMONS");
 }
 
 ClusterView Coordinator::ViewFor(const JobTable::Submission& submission) const {
@@ -517,31 +551,39 @@ ClusterView Coordinator::ViewFor(const JobTable::Submission& submission) const {
   return control_.ViewFor(submission);
 }
 
-absl::StatusOr<v1::JobTrace> Coordinator::Trace(absl::string_view id_or_name) const {
+absl::StatusOr<v1::JobTrace> Coordinator::Trace(absl::string_view id_or_name,
+                                                const JobScope& scope) const {
   MutexLock lock(&mutex_);
-  ASSIGN_OR_RETURN(const uint64_t id, control_.jobs().Find(id_or_name));
+  ASSIGN_OR_RETURN(const uint64_t id, control_.jobs().Find(id_or_name, scope));
   return control_.traces().Get(id);
 }
 
-absl::StatusOr<v1::Job> Coordinator::Get(absl::string_view id_or_name) const {
+absl::StatusOr<v1::Job> Coordinator::Get(absl::string_view id_or_name,
+                                         const JobScope& scope) const {
   MutexLock lock(&mutex_);
-  ASSIGN_OR_RETURN(const uint64_t id, control_.jobs().Find(id_or_name));
+  ASSIGN_OR_RETURN(const uint64_t id, control_.jobs().Find(id_or_name, scope));
   return *control_.jobs().Get(id);
 }
 
-v1::ListJobsResponse Coordinator::List(const v1::ListJobsRequest& request) const {
+v1::ListJobsResponse Coordinator::List(const v1::ListJobsRequest& request,
+                                       const JobScope& scope) const {
   MutexLock lock(&mutex_);
-  return control_.jobs().List(request);
+  return control_.jobs().List(request, scope);
 }
 
-absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request) {
-  return Do(
-      [&request](ControlPlane* control, Moment now) { return control->Cancel(request, now); });
+absl::StatusOr<v1::Job> Coordinator::Cancel(const v1::CancelJobRequest& request,
+                                            const JobScope& scope) {
+  return Do([&](ControlPlane* control, Moment now) -> absl::StatusOr<v1::Job> {
+    ASSIGN_OR_RETURN(const uint64_t id, control->jobs().Find(request.job(), scope));
+    v1::CancelJobRequest by_id = request;
+    by_id.set_job(absl::StrCat(id));
+    return control->Cancel(by_id, now);
+  });
 }
 
-absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
-  const absl::StatusOr<v1::Job> job = Get(request.job());
-  if (!job.ok()) return DeleteForgotten(request.job(), job.status());
+absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request, const JobScope& scope) {
+  const absl::StatusOr<v1::Job> job = Get(request.job(), scope);
+  if (!job.ok()) return DeleteForgotten(request.job(), scope, job.status());
   v1::DeleteJobRequest by_id;
   by_id.set_job(absl::StrCat(job->id()));
   RETURN_IF_ERROR(
@@ -549,10 +591,10 @@ absl::Status Coordinator::Delete(const v1::DeleteJobRequest& request) {
   return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->RemoveJob(job->id());
 }
 
-absl::Status Coordinator::DeleteForgotten(const std::string& id_or_name,
+absl::Status Coordinator::DeleteForgotten(const std::string& id_or_name, const JobScope& scope,
                                           const absl::Status& unknown) const {
   if (checkpoints_ == nullptr) return unknown;
-  const absl::StatusOr<std::vector<v1::Checkpoint>> all = checkpoints_->List(id_or_name);
+  const absl::StatusOr<std::vector<v1::Checkpoint>> all = checkpoints_->List(id_or_name, scope);
   if (!all.ok() || all->empty()) return unknown;
   const uint64_t id = all->front().job();
   {
@@ -562,9 +604,20 @@ absl::Status Coordinator::DeleteForgotten(const std::string& id_or_name,
   return checkpoints_->RemoveJob(id);
 }
 
+std::vector<std::string> Coordinator::AwaitedWorkers(uint64_t job) const {
+  MutexLock lock(&mutex_);
+  return control_.AwaitedWorkers(job);
+}
+
 v1::Cluster Coordinator::DescribeCluster() const {
   MutexLock lock(&mutex_);
   return control_.DescribeCluster(Now());
+}
+
+absl::StatusOr<v1::DrainDaemonResponse> Coordinator::DrainDaemon(
+    const v1::DrainDaemonRequest& request) {
+  return Do(
+      [&request](ControlPlane* control, Moment now) { return control->DrainDaemon(request, now); });
 }
 
 absl::StatusOr<Coordinator::Events> Coordinator::WaitForEvents(uint64_t job, uint64_t after,
@@ -610,11 +663,15 @@ absl::StatusOr<Coordinator::Logs> Coordinator::WaitForLogs(uint64_t job, uint64_
 }
 
 void Coordinator::Tick() {
+  Advance();
+  StartReady();
+}
+
+void Coordinator::Advance() {
   Do([](ControlPlane* control, Moment now) {
     control->Advance(now);
     return 0;
   });
-  StartJobs();
 }
 
 void Coordinator::Shutdown() {

@@ -15,7 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/job_scope.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
+#include "proto/admin_service.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -34,10 +37,11 @@ namespace sangam {
 
 // The coordinator: ControlPlane with a lock, a clock, a log and waits. Thread-safe.
 //
-// It has no thread of its own: its owner calls Tick several times within a lease. Submit and Tick
-// also make the forecasts for the job that can start, one at a time and without the lock, so they
-// may take as long as Plan; calls of daemons do not. Calls that wait for news end by themselves;
-// each has a bound. Errors are those of the services in proto/.
+// It has no thread of its own: its owner calls Advance several times within a lease, and StartReady
+// as often, on another thread. Submit and StartReady make the forecasts for the job that can start,
+// one at a time and without the lock, so they may take as long as Plan; calls of daemons do not.
+// Calls that wait for news end by themselves; each has a bound. Errors are those of the services in
+// proto/.
 class Coordinator {
  public:
   struct Options {
@@ -47,6 +51,10 @@ class Coordinator {
     absl::Duration starting_deadline = absl::Seconds(60);
     // Finished jobs whose weights stay on the servers.
     size_t keep_finished_jobs = 4;
+    // Jobs that may wait at once, in all and of one owner who has a name.
+    size_t max_queued = 256;
+    size_t max_queued_of_one = 100;
+    RefusalCounts* counts = nullptr;  // may be nullptr; outlives the coordinator
     // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
     double link_bytes_per_second = 1.25e9;
     // The longest sleep between two looks at the clock, which need not run with the machine's.
@@ -97,13 +105,16 @@ class Coordinator {
                     const absl::StatusOr<v1::ReadyReport>& facts);
 
   // Where checkpoints are; none without. `wake`: called on any thread, without the lock, when
-  // TakeCheckpoint may have one. To be called before the first job and before Restore; `store` must
-  // outlive the object.
-  void SetCheckpoints(const CheckpointStore* store, std::function<void()> wake);
+  // TakeCheckpoint or TakeUnwanted may have something. `lasting`: they outlive the process, so that
+  // users may ask for them; when not, they are only for jobs that go on elsewhere. To be called
+  // before the first job and before Restore; `store` must outlive the object.
+  void SetCheckpoints(const CheckpointStore* store, std::function<void()> wake,
+                      bool lasting = true);
   // As ControlPlane's.
   std::optional<ControlPlane::CheckpointToWrite> TakeCheckpoint();
   void OnCheckpoint(const ControlPlane::CheckpointToWrite& checkpoint,
                     const absl::StatusOr<std::vector<v1::CheckpointSummary>>& all);
+  std::vector<uint64_t> TakeUnwanted();
   // Steps of the job's checkpoints that other jobs are still to begin with.
   std::set<uint64_t> StepsToKeep(uint64_t job) const;
   // For a server that begins a job from a checkpoint: calls `page` with its pages.
@@ -118,20 +129,30 @@ class Coordinator {
   absl::Status Report(const v1::ReportRequest& request);
   void Leave(const v1::LeaveRequest& request);
 
-  // For users.
-  absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
+  // For users. What is not in `scope` counts as not there. `owner`: of the new job.
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request, const std::string& owner = "",
+                                 const JobScope& scope = JobScope());
   // What would become of the job, without submitting it.
   absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request) const;
-  absl::StatusOr<v1::Job> Get(absl::string_view id_or_name) const;
-  absl::StatusOr<v1::JobTrace> Trace(absl::string_view id_or_name) const;
-  v1::ListJobsResponse List(const v1::ListJobsRequest& request) const;
-  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
-  absl::Status Delete(const v1::DeleteJobRequest& request);
+  absl::StatusOr<v1::Job> Get(absl::string_view id_or_name,
+                              const JobScope& scope = JobScope()) const;
+  absl::StatusOr<v1::JobTrace> Trace(absl::string_view id_or_name,
+                                     const JobScope& scope = JobScope()) const;
+  v1::ListJobsResponse List(const v1::ListJobsRequest& request,
+                            const JobScope& scope = JobScope()) const;
+  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request,
+                                 const JobScope& scope = JobScope());
+  absl::Status Delete(const v1::DeleteJobRequest& request, const JobScope& scope = JobScope());
   v1::Cluster DescribeCluster() const;
+  absl::StatusOr<v1::DrainDaemonResponse> DrainDaemon(const v1::DrainDaemonRequest& request);
+  // As ControlPlane's.
+  std::vector<std::string> AwaitedWorkers(uint64_t job) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
-      const v1::ListCheckpointsRequest& request) const;
-  absl::StatusOr<v1::Checkpoint> VerifyCheckpoint(const v1::VerifyCheckpointRequest& request) const;
-  absl::StatusOr<v1::Checkpoint> GetCheckpoint(const v1::GetCheckpointRequest& request) const;
+      const v1::ListCheckpointsRequest& request, const JobScope& scope = JobScope()) const;
+  absl::StatusOr<v1::Checkpoint> VerifyCheckpoint(const v1::VerifyCheckpointRequest& request,
+                                                  const JobScope& scope = JobScope()) const;
+  absl::StatusOr<v1::Checkpoint> GetCheckpoint(const v1::GetCheckpointRequest& request,
+                                               const JobScope& scope = JobScope()) const;
 
   // Events above revision `after`, at most `max_events`; waits for one at most `max_wait`, then
   // comes back without.
@@ -145,8 +166,13 @@ class Coordinator {
   absl::StatusOr<Logs> WaitForLogs(uint64_t job, uint64_t after, absl::string_view daemon,
                                    size_t max_lines, absl::Duration max_wait) const;
 
-  // Ends leases and deadlines that are due, and starts the job that can start.
+  // Advance and StartReady.
   void Tick();
+  // Ends leases and deadlines that are due.
+  void Advance();
+  // Starts the job that can start; takes as long as its forecasts, and as it takes to read the
+  // checkpoint that it goes on from.
+  void StartReady();
 
   // Ends every wait, now and later, with Unavailable.
   void Shutdown();
@@ -161,12 +187,15 @@ class Coordinator {
   // Unavailable when it is not.
   template <typename Change>
   auto Do(Change change);
+  // That one more job may be queued.
+  absl::Status CheckRoom(const std::string& owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // That there is a place for checkpoints.
   absl::Status CheckStateDir(absl::string_view what) const;
   // Checks what the job asks of checkpoints; its resume_from becomes "<job>/<step>".
-  absl::Status PrepareCheckpoints(JobTable::Submission* submission) const;
+  absl::Status PrepareCheckpoints(JobTable::Submission* submission, const JobScope& scope) const;
   // Removes the checkpoints of a job that is not remembered. Errors: `unknown` when there are none
-  absl::Status DeleteForgotten(const std::string& id_or_name, const absl::Status& unknown) const;
+  absl::Status DeleteForgotten(const std::string& id_or_name, const JobScope& scope,
+                               const absl::Status& unknown) const;
   // Where the job begins: its newest checkpoint that is not damaged when it starts again, else as
   // its resume_from says, else at step 0.
   absl::StatusOr<ResumePoint> FindResumePoint(const ControlPlane::ToPlan& job) const;
@@ -175,8 +204,6 @@ class Coordinator {
   absl::Status CheckAdmission(const JobTable::Submission& submission, bool await_daemons) const;
   // What the planner must know; it works without the lock.
   ClusterView ViewFor(const JobTable::Submission& submission) const;
-  // Plans and starts jobs as long as one can start; at once when another call does it.
-  void StartJobs();
   // Tells the one who serves data as long as there is news; at once when another call does it.
   void TellServing();
   // Waits until what was changed up to this ticket is written.
@@ -191,6 +218,7 @@ class Coordinator {
   mutable Mutex mutex_;
   std::unique_ptr<RecordWriter> writer_;  // set before the first call; nullptr: nothing is written
   const CheckpointStore* checkpoints_ = nullptr;  // set before the first job
+  bool lasting_checkpoints_ = false;              // likewise
   std::function<void()> wake_checkpoints_;        // likewise
   mutable CondVar assignments_changed_;
   mutable CondVar events_changed_;

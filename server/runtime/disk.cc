@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/metrics/counters.h"
 
 namespace sangam {
 namespace {
@@ -32,11 +36,15 @@ int OpenRetrying(const std::string& path, int flags) {
   return fd;
 }
 
+// Seen from outside while it waits: a disk that hangs says nothing.
 int SyncRetrying(int fd) {
+  std::atomic<uint64_t>& since = ProcessCounters().disk_sync_since_us;
+  since.store(static_cast<uint64_t>(absl::ToInt64Microseconds(Clock::Real().Steady())));
   int result = -1;
   do {
     result = fsync(fd);
   } while (result != 0 && errno == EINTR);
+  since.store(0);
   return result;
 }
 
@@ -94,6 +102,14 @@ absl::Status Disk::Rename(const std::string& from, const std::string& to) {
     return Failed("rename", absl::StrCat(from, " to ", to));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Disk::FreeBytes(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(path, error);
+  if (!error) return space.available;
+  errno = error.value();
+  return Failed("look at", path);
 }
 
 absl::Status Disk::RemoveFolder(const std::string& path) {

@@ -45,6 +45,8 @@ class Disk {
   // The names in a folder reach the disk.
   virtual absl::Status SyncFolder(const std::string& path);
   virtual absl::Status Rename(const std::string& from, const std::string& to);
+  // What there is room for.
+  virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path);
   // A folder with all in it; one that does not exist is fine.
   virtual absl::Status RemoveFolder(const std::string& path);
 };

@@ -1,5 +1,6 @@
 #include "server/runtime/job_shard.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,12 +17,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/log.h"
+#include "common/base/memory_budget.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/errors/error_details.h"
+#include "common/metrics/counters.h"
 #include "common/model/initializer.h"
 #include "common/model/learning_rate.h"
 #include "common/plan/page_map.h"
+#include "common/plan/saturating.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
@@ -66,6 +71,20 @@ WorkerNames NamesOfWorkers(const v1::Plan& plan) {
 
 static_assert(kMaxStateArrays == Optimizer::kMaxState);
 
+// More than any machine has, and sums of some stay within 63 bits.
+constexpr uint64_t kMostPlannedBytes = uint64_t{1} << 50;
+
+// The payload, whose bytes go back to the budget with its memory.
+SlicePayload Counted(const SlicePayload& payload, MemoryLease lease) {
+  struct Owner {
+    std::shared_ptr<const void> memory;
+    MemoryLease lease;
+  };
+  std::vector<ByteSpan> pieces = payload.pieces();
+  return SlicePayload(std::move(pieces),
+                      std::make_shared<const Owner>(Owner{payload.owner(), std::move(lease)}));
+}
+
 // A page of a snapshot: its weights, then each array of the optimizer's state.
 PageWeights StateFrame(uint64_t job, const PageLayout& layout, PageState state) {
   PageWeights frame;
@@ -91,8 +110,9 @@ PageWeights StateFrame(uint64_t job, const PageLayout& layout, PageState state) 
 
 }  // namespace
 
-JobShard::JobShard(uint64_t job, ShardLayout layout, Environment environment)
-    : job_(job),
+JobShard::JobShard(const v1::Assignment& assignment, ShardLayout layout, Environment environment)
+    : job_(assignment.plan().job()),
+      owner_(assignment.owner()),
       layout_(std::move(layout)),
       environment_(std::move(environment)),
       memory_bytes_(layout_.memory_bytes),
@@ -103,7 +123,13 @@ absl::StatusOr<std::shared_ptr<JobShard>> JobShard::Create(const v1::Assignment&
                                                            Environment environment) {
   const v1::Plan& plan = assignment.plan();
   std::shared_ptr<JobShard> shard(
-      new JobShard(plan.job(), std::move(layout), std::move(environment)));
+      new JobShard(assignment, std::move(layout), std::move(environment)));
+  if (MemoryBudget* budget = shard->environment_.budget; budget != nullptr) {
+    // Twice: gRPC slows its peers down when its memory is nearly used up, and after a stream was
+    // lost everything on it comes again before it is seen to be a copy.
+    const uint64_t bytes = SaturatingProduct(StagingBytes(plan, shard->layout_), 2);
+    shard->staging_ = budget->Plan(std::min(bytes, kMostPlannedBytes));
+  }
   RETURN_IF_ERROR(shard->AllocatePages(assignment), "job %d", plan.job());
   if (const StepRules rules = RulesOf(assignment.spec()); rules.votes) {
     shard->votes_ =
@@ -289,9 +315,10 @@ absl::Status JobShard::CheckJob(const v1::FrameHeader& header) const {
 absl::Status JobShard::CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) {
   RETURN_IF_ERROR(CheckJob(header));
   if (hello.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("protocol version: worker '", hello.worker(),
-                                                      "' has ", hello.protocol_version(),
-                                                      ", this server has ", kProtocolVersion));
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "protocol version: worker '", hello.worker(), "' has ",
+                          hello.protocol_version(), ", this server has ", kProtocolVersion)),
+                      "VERSION_SKEW");
   }
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckGeneration(header.generation(), peers_.generation));
@@ -306,14 +333,16 @@ absl::Status JobShard::CheckHello(const v1::FrameHeader& header, const v1::Strea
                                                    ", the plan has '", expected.name, "'"));
   }
   if (hello.incarnation() != expected.incarnation) {
-    return absl::AbortedError(absl::StrCat("incarnation of worker '", hello.worker(), "': found ",
-                                           hello.incarnation(), ", the plan has ",
-                                           expected.incarnation));
+    return WithReason(absl::AbortedError(absl::StrCat("incarnation of worker '", hello.worker(),
+                                                      "': found ", hello.incarnation(),
+                                                      ", the plan has ", expected.incarnation)),
+                      "EPOCH_FENCED");
   }
   if (hello.schema_hash() != peers_.schema_hash) {
-    return absl::FailedPreconditionError(absl::StrCat("schema of job ", job_, ": worker '",
-                                                      hello.worker(), "' has ", hello.schema_hash(),
-                                                      ", this server has ", peers_.schema_hash));
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "schema of job ", job_, ": worker '", hello.worker(), "' has ",
+                          hello.schema_hash(), ", this server has ", peers_.schema_hash)),
+                      "SCHEMA_MISMATCH");
   }
   return absl::OkStatus();
 }
@@ -382,7 +411,14 @@ absl::Status JobShard::AddGradient(const v1::FrameHeader& header, const SlicePay
   key.samples = header.samples();
   key.use = header.use();
   key.source = header.source();
-  ASSIGN_OR_RETURN(const SharedPage::Vote vote, page->Add(key, elements));
+  if (staging_ == nullptr) {
+    ASSIGN_OR_RETURN(const SharedPage::Vote vote, page->Add(key, elements));
+    HandOn(vote);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(MemoryLease lease, staging_->Take(elements.size()), "job %d", job_);
+  ASSIGN_OR_RETURN(const SharedPage::Vote vote,
+                   page->Add(key, Counted(elements, std::move(lease))));
   HandOn(vote);
   return absl::OkStatus();
 }
@@ -437,6 +473,7 @@ void JobShard::OnDecision(std::shared_ptr<const v1::StepDecision> decision) {
 }
 
 void JobShard::OnSkippedStep(uint64_t generation, uint64_t step, const std::string& why) {
+  Counters::Add(&ProcessCounters().skipped_steps, 1);
   LogWarning("step skipped", "job=%d generation=%d step=%d why=%s", job_, generation, step,
              LogValue(why));
   v1::JobReport report;
@@ -474,6 +511,7 @@ void JobShard::Reduce() {
   if (votes_ != nullptr) votes_->End();
   WantSnapshots(0, {});
   ForEachPage([](SharedPage& page) { page.Reduce(); });
+  if (staging_ != nullptr) staging_->End();
   uint64_t elements = 0;
   for (const PageLayout& page : layout_.pages) elements += page.element_count;
   memory_bytes_ = elements * sizeof(float);
@@ -485,6 +523,10 @@ void JobShard::Drop() {
   // Streams and shard hold one another; the shard lets go first.
   ForEachPage([](SharedPage& page) { page.UnsubscribeAll(); });
   WantSnapshots(0, {});
+  // What is parked goes before the plan that it counts on: with the plan gRPC's quota shrinks, and
+  // one that is exceeded breaks off the streams of other jobs.
+  ForEachPage([](SharedPage& page) { page.Reduce(); });
+  if (staging_ != nullptr) staging_->End();
 }
 
 ParameterPage::Ignored JobShard::ignored() const {

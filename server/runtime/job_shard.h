@@ -2,6 +2,7 @@
 #define SANGAM_SERVER_RUNTIME_JOB_SHARD_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/memory_budget.h"
 #include "common/base/mutex.h"
 #include "common/tensor/slices.h"
 #include "proto/cluster_service.pb.h"
@@ -43,6 +45,8 @@ class JobShard final : public ParameterShard,
     std::function<void(v1::ReportRequest)> report;
     // May be empty where no job goes on from a checkpoint.
     CheckpointReader read_checkpoint;
+    // For gradients that are parked; may be nullptr: they are not counted. Outlives the shard.
+    MemoryBudget* budget = nullptr;
   };
 
   // Takes the memory that `layout` (of the same assignment) asks for and fills in the initial
@@ -53,6 +57,7 @@ class JobShard final : public ParameterShard,
                                                           ShardLayout layout,
                                                           Environment environment);
 
+  const std::string& owner() const override { return owner_; }
   absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) override;
   absl::Status Subscribe(const v1::FrameHeader& header,
                          const std::shared_ptr<WeightsSink>& sink) override;
@@ -88,6 +93,7 @@ class JobShard final : public ParameterShard,
 
   // Weights and optimizer state. Copies made for late readers are not counted.
   uint64_t memory_bytes() const { return memory_bytes_; }
+  size_t num_pages() const { return held_.size(); }
   // Sum over the pages.
   ParameterPage::Ignored ignored() const;
 
@@ -103,7 +109,7 @@ class JobShard final : public ParameterShard,
     std::vector<Worker> worker;
   };
 
-  JobShard(uint64_t job, ShardLayout layout, Environment environment);
+  JobShard(const v1::Assignment& assignment, ShardLayout layout, Environment environment);
   static Peers PeersOf(const v1::Plan& plan);
   absl::Status AllocatePages(const v1::Assignment& assignment);
   // By layout_.pages: the state at the step that the job begins with.
@@ -123,8 +129,11 @@ class JobShard final : public ParameterShard,
   void ForEachPage(const Visit& visit) const;
 
   const uint64_t job_;
+  const std::string owner_;
   const ShardLayout layout_;
   const Environment environment_;
+  // For the gradients that the plan makes this server park. None without a budget.
+  std::unique_ptr<PlannedMemory> staging_;
   // By segment and page, as in layout_.map; none where another server holds the page. Does not
   // change after Create.
   std::vector<std::vector<std::unique_ptr<SharedPage>>> pages_;

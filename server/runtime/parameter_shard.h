@@ -48,6 +48,9 @@ class ParameterShard {
  public:
   virtual ~ParameterShard() = default;
 
+  // Of the job: who may read the weights.
+  virtual const std::string& owner() const = 0;
+
   // Checks the beginning of a worker's stream: job, generation, protocol version, schema, worker.
   // Errors: see ParameterService.PushPull
   virtual absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) = 0;

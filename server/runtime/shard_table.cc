@@ -1,5 +1,8 @@
 #include "server/runtime/shard_table.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -7,17 +10,22 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
 #include "server/core/parameter_page.h"
 #include "server/core/shard_layout.h"
 #include "server/runtime/job_shard.h"
@@ -27,11 +35,23 @@
 namespace sangam {
 namespace {
 
+// How long a job waits for the memory of what is read for nobody. Pages come often; where none does
+// the connection is lost, which has a deadline of its own.
+constexpr absl::Duration kLetGoDeadline = absl::Seconds(10);
+
 v1::JobReport Failed(const absl::Status& status) {
   v1::JobReport report;
   report.mutable_failed()->set_code(static_cast<int32_t>(status.code()));
   report.mutable_failed()->set_message(std::string(status.message()));
   return report;
+}
+
+v1::ReportRequest RequestOf(const v1::Assignment& assignment, v1::JobReport report) {
+  v1::ReportRequest request;
+  request.set_job(assignment.plan().job());
+  request.set_generation(assignment.plan().generation());
+  *request.add_report() = std::move(report);
+  return request;
 }
 
 }  // namespace
@@ -41,7 +61,15 @@ ShardTable::ShardTable(std::string server_name, ShardTableOptions options)
       options_(std::move(options)),
       pool_(options_.update_threads) {}
 
-ShardTable::~ShardTable() = default;
+ShardTable::~ShardTable() {
+  std::vector<Reader> readers;
+  {
+    MutexLock lock(&reconcile_mutex_);
+    readers.swap(readers_);
+  }
+  for (Reader& reader : readers) reader.reading->cancelled.store(true);
+  for (Reader& reader : readers) reader.thread.join();
+}
 
 std::vector<v1::ReportRequest> ShardTable::Reconcile(
     const std::vector<v1::Assignment>& assignments) {
@@ -56,10 +84,7 @@ std::vector<v1::ReportRequest> ShardTable::Reconcile(
     if (assignment.phase() == v1::Assignment::HOLD) continue;
     std::optional<v1::JobReport> report = ReconcileJob(assignment);
     if (!report.has_value()) continue;
-    v1::ReportRequest& request = reports.emplace_back();
-    request.set_job(assignment.plan().job());
-    request.set_generation(assignment.plan().generation());
-    *request.add_report() = *std::move(report);
+    reports.push_back(RequestOf(assignment, *std::move(report)));
   }
   return reports;
 }
@@ -77,7 +102,8 @@ void ShardTable::DropUnassigned(const std::vector<v1::Assignment>& assignments) 
     }
   }
   for (const auto& [job, entry] : dropped) {
-    if (entry.shard != nullptr) entry.shard->Drop();
+    CancelReaders(job);
+    if (entry.shard != nullptr) Drop(entry.shard);
     LogInfo("job dropped", "job=%d generation=%d", job, entry.generation);
   }
 }
@@ -112,13 +138,97 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
   }
   // The job begins anew, where the assignment says, and its pages may lie elsewhere. Those that are
   // here go first, to make room.
-  if (entry.has_value() && entry->shard != nullptr && !entry->held) {
-    entry->shard->Drop();
+  if (entry.has_value() && !entry->held) {
+    CancelReaders(job);
+    if (entry->shard != nullptr) Drop(entry->shard);
     entry->shard = nullptr;
     Store(job, *entry);
   }
-  absl::StatusOr<std::shared_ptr<JobShard>> shard =
-      Prepare(assignment, entry.has_value() && entry->held);
+  absl::StatusOr<ShardLayout> layout = LayOut(assignment, entry.has_value() && entry->held);
+  if (layout.ok() && assignment.first_step() > 0 && options_.report != nullptr) {
+    Read(assignment, *std::move(layout));
+    return std::nullopt;
+  }
+  Store(job, {generation, nullptr});
+  return Prepared(assignment, layout.ok()
+                                  ? Create(assignment, *std::move(layout), options_.read_checkpoint)
+                                  : absl::StatusOr<std::shared_ptr<JobShard>>(layout.status()));
+}
+
+void ShardTable::CancelReaders(uint64_t job) {
+  for (const Reader& reader : readers_) {
+    if (reader.reading->job == job) reader.reading->cancelled.store(true);
+  }
+}
+
+bool ShardTable::AwaitsReaders() const {
+  return std::any_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+    return reader.reading->cancelled.load() && !reader.reading->let_go.load();
+  });
+}
+
+void ShardTable::Read(const v1::Assignment& assignment, ShardLayout layout) {
+  Store(assignment.plan().job(), {assignment.plan().generation(), nullptr});
+  for (size_t r = 0; r < readers_.size();) {
+    if (!readers_[r].reading->done.load()) {
+      ++r;
+      continue;
+    }
+    readers_[r].thread.join();
+    readers_.erase(readers_.begin() + static_cast<std::ptrdiff_t>(r));
+  }
+  const uint64_t bytes = layout.memory_bytes;
+  {
+    MutexLock lock(&mutex_);
+    reading_bytes_ += bytes;
+  }
+  const auto reading = std::make_shared<Reading>();
+  reading->job = assignment.plan().job();
+  const CheckpointReader reader = [this, reading](const v1::Assignment& of,
+                                                  const TakeStatePage& take) {
+    return options_.read_checkpoint(
+        of, [&](const v1::FrameHeader& header, absl::string_view payload) -> absl::Status {
+          if (reading->cancelled.load()) return absl::CancelledError("nobody wants it any more");
+          return take(header, payload);
+        });
+  };
+  std::thread thread(
+      [this, assignment, layout = std::move(layout), reading, reader, bytes]() mutable {
+        auto shard = Create(assignment, std::move(layout), reader);
+        std::optional<v1::JobReport> report;
+        {
+          MutexLock lock(&reconcile_mutex_);
+          // A later reader of the same generation may have taken its place.
+          if (reading->cancelled.load()) {
+            LogInfo("job is not wanted any more", "job=%d generation=%d", assignment.plan().job(),
+                    assignment.plan().generation());
+          } else {
+            report = Prepared(assignment, shard);
+          }
+          // Frees it where the table has not taken it, before it counts as free.
+          shard = absl::CancelledError("let go");
+          {
+            MutexLock counted(&mutex_);
+            reading_bytes_ -= bytes;
+          }
+          reading->let_go.store(true);
+          reader_let_go_.SignalAll();
+        }
+        if (report.has_value()) options_.report(RequestOf(assignment, *std::move(report)));
+        reading->done.store(true);
+      });
+  readers_.push_back({std::move(thread), reading});
+}
+
+std::optional<v1::JobReport> ShardTable::Prepared(
+    const v1::Assignment& assignment, const absl::StatusOr<std::shared_ptr<JobShard>>& shard) {
+  const uint64_t job = assignment.plan().job();
+  const uint64_t generation = assignment.plan().generation();
+  const std::optional<Entry> entry = Lookup(job);
+  if (!entry.has_value() || entry->generation != generation || entry->held) {
+    LogInfo("job is not wanted any more", "job=%d generation=%d", job, generation);
+    return std::nullopt;
+  }
   if (!shard.ok()) {
     LogWarning("job not prepared", "job=%d generation=%d status=%s", job, generation,
                LogValue(shard.status().ToString()));
@@ -126,10 +236,6 @@ std::optional<v1::JobReport> ShardTable::ReconcileJob(const v1::Assignment& assi
     return Failed(shard.status());
   }
   Store(job, {generation, *shard});
-  WantSnapshots(assignment);
-  if (const absl::Status status = Run(assignment, {generation, *shard}); !status.ok()) {
-    return Failed(status);
-  }
   LogInfo("job prepared", "job=%d generation=%d memory_bytes=%d", job, generation,
           (*shard)->memory_bytes());
   v1::JobReport report;
@@ -153,8 +259,7 @@ void ShardTable::WantSnapshots(const v1::Assignment& assignment) {
                                                                assignment.snapshot_step().end()});
 }
 
-absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignment& assignment,
-                                                              bool held) {
+absl::StatusOr<ShardLayout> ShardTable::LayOut(const v1::Assignment& assignment, bool held) {
   const uint64_t job = assignment.plan().job();
   if (held) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -166,6 +271,15 @@ absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignme
         absl::StrCat("job ", job, ": found phase ", v1::Assignment::Phase_Name(assignment.phase()),
                      ", expected PREPARE, since server '", server_name_, "' holds nothing of it"));
   }
+  if (options_.memory_limit > 0) {
+    const absl::Duration deadline = Clock::Real().Steady() + kLetGoDeadline;
+    for (;;) {
+      const absl::Duration left = deadline - Clock::Real().Steady();
+      const bool fits = layout.memory_bytes + MemoryBytes() <= options_.memory_limit;
+      if (fits || !AwaitsReaders() || left <= absl::ZeroDuration()) break;
+      reader_let_go_.WaitFor(&reconcile_mutex_, left);
+    }
+  }
   const uint64_t in_use = MemoryBytes();
   if (options_.memory_limit > 0 && layout.memory_bytes + in_use > options_.memory_limit) {
     return absl::ResourceExhaustedError(
@@ -173,8 +287,15 @@ absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Prepare(const v1::Assignme
                      " needs ", layout.memory_bytes, " bytes for weights and optimizer state, ",
                      in_use, " are in use, the limit is ", options_.memory_limit));
   }
-  return JobShard::Create(assignment, std::move(layout),
-                          {&pool_, options_.open_link, options_.report, options_.read_checkpoint});
+  return layout;
+}
+
+absl::StatusOr<std::shared_ptr<JobShard>> ShardTable::Create(const v1::Assignment& assignment,
+                                                             ShardLayout layout,
+                                                             CheckpointReader reader) {
+  return JobShard::Create(
+      assignment, std::move(layout),
+      {&pool_, options_.open_link, options_.report, std::move(reader), options_.budget});
 }
 
 absl::StatusOr<std::shared_ptr<ParameterShard>> ShardTable::Find(uint64_t job) const {
@@ -197,11 +318,48 @@ absl::StatusOr<std::shared_ptr<VoteCounter>> ShardTable::FindCounter(uint64_t jo
 
 uint64_t ShardTable::MemoryBytes() const {
   MutexLock lock(&mutex_);
-  uint64_t bytes = 0;
+  uint64_t bytes = reading_bytes_;
   for (const auto& [job, entry] : jobs_) {
     if (entry.shard != nullptr) bytes += entry.shard->memory_bytes();
   }
   return bytes;
+}
+
+std::vector<ShardTable::JobFacts> ShardTable::Jobs() const {
+  std::vector<JobFacts> jobs;
+  MutexLock lock(&mutex_);
+  for (const auto& [job, entry] : jobs_) {
+    if (entry.shard == nullptr) continue;
+    jobs.push_back(
+        {job, entry.generation, entry.shard->num_pages(), entry.shard->memory_bytes(), entry.held});
+  }
+  return jobs;
+}
+
+ParameterPage::Ignored ShardTable::ignored() const {
+  std::vector<std::shared_ptr<JobShard>> shards;
+  ParameterPage::Ignored sum;
+  {
+    MutexLock lock(&mutex_);
+    sum = ignored_before_;
+    for (const auto& [job, entry] : jobs_) {
+      if (entry.shard != nullptr) shards.push_back(entry.shard);
+    }
+  }
+  for (const std::shared_ptr<JobShard>& shard : shards) {
+    const ParameterPage::Ignored ignored = shard->ignored();
+    sum.covered += ignored.covered;
+    sum.finished += ignored.finished;
+  }
+  return sum;
+}
+
+void ShardTable::Drop(const std::shared_ptr<JobShard>& shard) {
+  shard->Drop();
+  const ParameterPage::Ignored ignored = shard->ignored();
+  MutexLock lock(&mutex_);
+  ignored_before_.covered += ignored.covered;
+  ignored_before_.finished += ignored.finished;
 }
 
 std::optional<ShardTable::Entry> ShardTable::Lookup(uint64_t job) const {

@@ -9,8 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/counters.h"
 #include "common/model/learning_rate.h"
 #include "common/tensor/slices.h"
 #include "proto/parameter_service.pb.h"
@@ -37,7 +40,25 @@ absl::StatusOr<SharedPage::Vote> SharedPage::Do(const Change& change) {
 }
 
 absl::StatusOr<SharedPage::Vote> SharedPage::Add(const GradientKey& key, SlicePayload elements) {
-  return Do([&](ParameterPage& page) { return page.Add(key, std::move(elements)); });
+  return Do([&](ParameterPage& page) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const bool awaited = key.step == page.current().step;
+    absl::StatusOr<ParameterPage::Effects> effects = page.Add(key, std::move(elements));
+    if (awaited && effects.ok()) {
+      NoteArrival(effects->publish.has_value() || effects->vote.has_value());
+    }
+    return effects;
+  });
+}
+
+void SharedPage::NoteArrival(bool complete) {
+  const bool first = !first_arrival_.has_value();
+  if (!first && !complete) return;
+  const absl::Duration now = Clock::Real().Steady();
+  if (first) first_arrival_ = now;
+  if (!complete) return;
+  ProcessCounters().AddAggregationWait(
+      static_cast<uint64_t>(absl::ToInt64Microseconds(now - *first_arrival_)));
+  first_arrival_.reset();
 }
 
 absl::StatusOr<SharedPage::Vote> SharedPage::Decide(const v1::StepDecision& decision) {

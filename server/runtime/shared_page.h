@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/model/learning_rate.h"
 #include "common/tensor/slices.h"
@@ -84,6 +85,8 @@ class SharedPage {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PageWeights Weights(const PageVersion& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A gradient of the page's step has come; `complete`: the last one.
+  void NoteArrival(bool complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What must be sent now; empty: nothing, or another thread sees to it. `sending`: whether the
   // caller is the one who sends.
   std::vector<Delivery> TakeDue(bool sending) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -94,6 +97,8 @@ class SharedPage {
   std::vector<Subscription> subscriptions_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> snapshot_steps_ ABSL_GUARDED_BY(mutex_);
   TakeSnapshot take_snapshot_ ABSL_GUARDED_BY(mutex_);
+  // Of the page's step; none has come yet.
+  std::optional<absl::Duration> first_arrival_ ABSL_GUARDED_BY(mutex_);
   // Whether a thread is sending.
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
 };

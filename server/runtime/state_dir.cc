@@ -68,10 +68,10 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& fold
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return Fault(errno, path, "cannot be locked");
     return absl::FailedPreconditionError(
-        absl::StrCat("\"", folder, "\": another coordinator has it: ", ReadHolder(file)));
+        absl::StrCat("\"", folder, "\": locked by ", ReadHolder(file)));
   }
   const std::string text =
-      absl::StrCat(holder.substr(0, kMaxHolderBytes - 32), " (pid ", ::getpid(), ")\n");
+      absl::StrCat("pid ", ::getpid(), " (", holder.substr(0, kMaxHolderBytes - 32), ")\n");
   if (::ftruncate(file, 0) != 0 ||
       ::pwrite(file, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     return Fault(errno, path, "cannot be written");

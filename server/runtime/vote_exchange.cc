@@ -212,6 +212,11 @@ absl::Status VoteExchange::AddVoter(const v1::StepVotes& hello,
   return absl::OkStatus();
 }
 
+std::string VoteExchange::NameOf(uint32_t server) const {
+  MutexLock lock(&mutex_);
+  return server < servers_.size() ? servers_[server].name() : "";
+}
+
 void VoteExchange::RemoveVoter(const DecisionSink* sink) {
   // The last handle of a sink must not end under the lock: its destructor is not ours.
   std::shared_ptr<DecisionSink> removed;

@@ -65,6 +65,7 @@ class VoteExchange final : public VoteCounter,
   absl::Status AddVoter(const v1::StepVotes& hello,
                         const std::shared_ptr<DecisionSink>& sink) override;
   void RemoveVoter(const DecisionSink* sink) override;
+  std::string NameOf(uint32_t server) const override;
   absl::Status AddVotes(const v1::StepVotes& votes,
                         const std::shared_ptr<DecisionSink>& sink) override;
 

@@ -32,6 +32,8 @@ class VoteCounter {
   virtual absl::Status AddVoter(const v1::StepVotes& hello,
                                 const std::shared_ptr<DecisionSink>& sink) = 0;
   virtual void RemoveVoter(const DecisionSink* sink) = 0;
+  // Name of a server of the plan, by index; empty: there is none.
+  virtual std::string NameOf(uint32_t server) const = 0;
 
   // Counts; what is decided already is answered to `sink`.
   // Errors: see ParameterService.Vote

@@ -206,9 +206,11 @@ TEST(CheckpointPolicyTest, OfAJobUnderWayTheLastStepIsAskedForAfterAWhile) {
   policy.Finish(false, absl::Seconds(1));
   EXPECT_EQ(policy.Wanted(), Steps{});
   EXPECT_FALSE(policy.is_over());
-  policy.Advance(0, absl::Milliseconds(1499));
+  // One of them is not even back.
+  policy.AwaitServers(absl::Seconds(2));
+  policy.Advance(0, absl::Milliseconds(4999));
   EXPECT_EQ(policy.Wanted(), Steps{});
-  policy.Advance(0, absl::Milliseconds(1500));
+  policy.Advance(0, absl::Milliseconds(5000));
   EXPECT_EQ(policy.Wanted(), Steps{1000});
 }
 
@@ -218,6 +220,112 @@ TEST(CheckpointPolicyTest, RefusesReportsThatDoNotFit) {
   EXPECT_EQ(policy.OnSnapshot(1, Snapshot(10, 1)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(policy.OnSnapshot(0, Snapshot(10, 9)).ok());
   EXPECT_EQ(policy.OnSnapshot(2, Snapshot(10, 10)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+CheckpointPolicy OfAJobThatAsksForNone() {
+  CheckpointPolicy::Run run;
+  run.servers = {0, 2};
+  run.steps_total = 1000;
+  run.asked = false;
+  return CheckpointPolicy(v1::CheckpointSpec(), run, absl::ZeroDuration());
+}
+
+TEST(CheckpointPolicyTest, AJobThatStopsCopiesTheStepThatNobodyHasBegun) {
+  CheckpointPolicy policy = OfAJobThatAsksForNone();
+  EXPECT_TRUE(policy.Wanted().empty());
+  // Slow: the step under way is the last one.
+  policy.Advance(5, absl::Seconds(50));
+  EXPECT_TRUE(policy.Wanted().empty());
+  policy.SetStopping(true, absl::Seconds(50));
+  EXPECT_EQ(policy.stop_step(), 6u);
+  EXPECT_EQ(policy.Wanted(), Steps{6});
+  policy.SetStopping(false, absl::Seconds(51));
+  EXPECT_FALSE(policy.stop_step().has_value());
+  EXPECT_TRUE(policy.Wanted().empty());
+  // Fast: what is done in the time of a delivery is under way too.
+  policy.Advance(560, absl::Seconds(56));
+  policy.SetStopping(true, absl::Seconds(56));
+  EXPECT_EQ(policy.stop_step(), 562u);
+  for (const uint32_t server : {0, 2}) {
+    ASSERT_TRUE(policy.OnSnapshot(server, Snapshot(562, 562)).ok());
+  }
+  EXPECT_EQ(policy.TakeReady()->step, 562u);
+  policy.OnEnd(562, absl::Seconds(57));
+  EXPECT_EQ(policy.stop_step(), 562u);
+  EXPECT_TRUE(policy.Wanted().empty());
+}
+
+TEST(CheckpointPolicyTest, AStopThatAllWorkersHavePassedIsGivenUpForALaterOne) {
+  CheckpointPolicy policy = OfAJobThatAsksForNone();
+  policy.Advance(1, absl::Seconds(10));
+  policy.SetStopping(true, absl::Seconds(10));
+  ASSERT_EQ(policy.stop_step(), 2u);
+  policy.Advance(3, absl::Seconds(11));
+  policy.Advance(3, absl::Seconds(13));
+  EXPECT_EQ(policy.stop_step(), 5u);
+  EXPECT_EQ(policy.Wanted(), Steps{5});
+}
+
+TEST(CheckpointPolicyTest, WhatNobodyHeardMakesNoStopFarAhead) {
+  CheckpointPolicy policy(Every(10), {{0}, 0, 1000000, /*under_way=*/120}, absl::ZeroDuration());
+  policy.SetStopping(true, absl::Seconds(10));
+  policy.Advance(100120, absl::Seconds(20));
+  policy.Advance(100130, absl::Milliseconds(20300));
+  EXPECT_FALSE(policy.stop_step().has_value());
+  // 50 steps per second.
+  policy.Advance(100140, absl::Milliseconds(20500));
+  EXPECT_EQ(policy.stop_step(), 100146u);
+}
+
+TEST(CheckpointPolicyTest, AStopThatIsFarAheadComesNearerUntilAServerHasCopiedIt) {
+  for (const bool copied : {false, true}) {
+    CheckpointPolicy policy({}, {{0, 2}, 0, 100000, std::nullopt, /*asked=*/false},
+                            absl::ZeroDuration());
+    policy.Advance(10000, absl::Seconds(10));
+    policy.SetStopping(true, absl::Seconds(10));
+    ASSERT_EQ(policy.stop_step(), 10101u);
+    if (copied) {
+      ASSERT_TRUE(policy.OnSnapshot(0, Snapshot(10101, 1)).ok());
+    }
+    policy.Advance(10001, absl::Seconds(40));
+    EXPECT_EQ(policy.stop_step(), copied ? 10101u : 10027u);
+    EXPECT_EQ(policy.Wanted(), Steps{*policy.stop_step()});
+  }
+}
+
+TEST(CheckpointPolicyTest, AStopIsHeldFromTheLastCopyUntilItIsWritten) {
+  CheckpointPolicy policy = OfAJobThatAsksForNone();
+  EXPECT_FALSE(policy.holds_stop());
+  policy.SetStopping(true, absl::Seconds(1));
+  ASSERT_EQ(policy.stop_step(), 1u);
+  ASSERT_TRUE(policy.OnSnapshot(0, Snapshot(1, 1)).ok());
+  EXPECT_FALSE(policy.holds_stop());
+  ASSERT_TRUE(policy.OnSnapshot(2, Snapshot(1, 1)).ok());
+  EXPECT_TRUE(policy.holds_stop());
+  ASSERT_TRUE(policy.TakeReady().has_value());
+  EXPECT_TRUE(policy.holds_stop());
+  policy.OnEnd(1, absl::Seconds(2));
+  EXPECT_FALSE(policy.holds_stop());
+}
+
+TEST(CheckpointPolicyTest, ForAStopWhatWasWantedMakesRoom) {
+  CheckpointPolicy policy = Policy(Every(10));
+  ASSERT_EQ(policy.Wanted(), (Steps{10, 20}));
+  policy.Advance(4, absl::Seconds(40));
+  policy.SetStopping(true, absl::Seconds(40));
+  EXPECT_EQ(policy.Wanted(), Steps{5});
+  policy.SetStopping(false, absl::Seconds(40));
+  EXPECT_EQ(policy.Wanted(), (Steps{10, 20}));
+}
+
+TEST(CheckpointPolicyTest, AJobThatIsDoneDoesNotStop) {
+  CheckpointPolicy policy = OfAJobThatAsksForNone();
+  policy.Advance(999, absl::Seconds(10));
+  policy.SetStopping(true, absl::Seconds(10));
+  EXPECT_FALSE(policy.stop_step().has_value());
+  policy.Finish(false, absl::Seconds(11));
+  EXPECT_TRUE(policy.is_over());
+  EXPECT_TRUE(policy.Wanted().empty());
 }
 
 }  // namespace

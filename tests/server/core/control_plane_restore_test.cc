@@ -15,6 +15,7 @@
 #include "common/plan/forecast.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/admin_service.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -90,7 +91,12 @@ class World {
     alive_[name] = daemon;
     Settle();
   }
-  void Kill(const std::string& name) { alive_.erase(name); }
+  void Kill(const std::string& name) { killed_[name] = alive_.extract(name).mapped(); }
+  // It was only silent.
+  void Revive(const std::string& name) {
+    alive_[name] = killed_.at(name);
+    EXPECT_TRUE(control_->Renew(alive_[name], Now()).ok());
+  }
   void Leave(const std::string& name) {
     v1::LeaveRequest request;
     *request.mutable_daemon() = alive_.at(name);
@@ -154,9 +160,9 @@ class World {
   ControlPlane& control() { return *control_; }
   const SavedRecords& records() const { return records_; }
   SavedRecords* mutable_records() { return &records_; }
-  void Begin() {
+  void Begin(const CheckpointsByJob* found = nullptr) {
     control_ = std::make_unique<ControlPlane>(options_);
-    const absl::Status status = control_->Restore(records_, Now());
+    const absl::Status status = control_->Restore(records_, Now(), found);
     ASSERT_TRUE(status.ok()) << status;
     Save();
   }
@@ -177,6 +183,7 @@ class World {
   SavedRecords records_;
   ResumePoint resume_;
   std::map<std::string, v1::DaemonIdentity> alive_;
+  std::map<std::string, v1::DaemonIdentity> killed_;
   absl::Duration elapsed_;
 };
 
@@ -409,7 +416,7 @@ TEST(ControlPlaneRestoreTest, TheLogGoesOnBehindTheOldNumbers) {
 // A job that runs and asks for checkpoints; step 2 can be written down.
 class CheckpointWorld : public World {
  public:
-  CheckpointWorld() {
+  explicit CheckpointWorld(ControlPlane::Options options = {}) : World(std::move(options)) {
     v1::JobSpec spec = SmallJob("job", 2, 1);
     spec.mutable_checkpoint()->set_every_steps(2);
     for (const std::string name : {"w-1", "s-1", "w-2"}) Join(name);
@@ -491,7 +498,9 @@ TEST(ControlPlaneRestoreTest, AJobThatAwaitsItsLastCheckpointGoesOnAwaitingIt) {
   }
   // Servers forget first what they copied for the one before.
   EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 0);
-  world.Pass(absl::Seconds(1));
+  world.Pass(absl::Seconds(2));
+  EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 0);
+  world.Pass(absl::Seconds(2));
   ASSERT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 1);
   EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step(0), testing::kStepsTotal);
   v1::JobReport report;
@@ -521,13 +530,60 @@ TEST(ControlPlaneRestoreTest, ALastCheckpointThatWasCompleteButNotNotedEndsTheJo
   EXPECT_EQ(world.Job(1).checkpoint_size(), 2);
 }
 
-TEST(ControlPlaneRestoreTest, AServerThatIsLostMeanwhileEndsAJobThatHasDoneAll) {
+TEST(ControlPlaneRestoreTest, AServerThatComesBackLateForgetsFirstToo) {
+  EndingWorld world;
+  world.Kill("s-1");
+  world.Restart();
+  world.Pass(absl::Seconds(8));
+  world.Revive("s-1");
+  world.Pass(absl::Seconds(2));
+  EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 0);
+  world.Pass(absl::Seconds(2));
+  EXPECT_EQ(world.Board("s-1").assignments.at(1)->snapshot_step_size(), 1);
+  // It has as long to copy as any other.
+  world.Pass(absl::Seconds(10));
+  EXPECT_EQ(world.Job(1).state(), v1::RUNNING);
+}
+
+TEST(ControlPlaneRestoreTest, WithoutAServerAJobThatHasDoneAllDoesItsLastStepsAgain) {
   EndingWorld world;
   world.Kill("s-1");
   world.Restart();
   world.Pass(absl::Seconds(30));
-  EXPECT_EQ(world.StateOf(1), "SUCCEEDED: all steps done");
+  EXPECT_EQ(world.StateOf(1), "QUEUED: waiting for 1 of 1 server (have: none)");
   EXPECT_FALSE(world.Job(1).weights_available());
+}
+
+TEST(ControlPlaneRestoreTest, WhatTheDiskHasCountsBeforeAnythingIsJudged) {
+  ControlPlane::Options options;
+  options.own_server = Daemon(v1::SERVER, "s-1", 1);
+  CheckpointWorld world(options);
+  world.Kill("s-1");
+  // Complete, but not noted.
+  const CheckpointsByJob found = {{1, {EndingWorld::Summary(2)}}};
+  world.Begin(&found);
+  EXPECT_THAT(world.StateOf(1), HasSubstr("QUEUED"));
+  EXPECT_EQ(world.Job(1).checkpoint_size(), 1);
+}
+
+TEST(ControlPlaneRestoreTest, LossesAreCountedOverARestart) {
+  World world;
+  for (const std::string name : {"w-1", "s-1", "w-2"}) world.Join(name);
+  ASSERT_TRUE(world.Submit(SmallJob("job", 2, 1)).ok());
+  world.Leave("w-2");
+  world.Restart();
+  EXPECT_EQ(world.control().jobs().LossesOf(1).size(), 1u);
+}
+
+TEST(ControlPlaneRestoreTest, WhoIsToDrainIsNotForgotten) {
+  World world;
+  for (const std::string name : {"w-1", "s-1", "w-2"}) world.Join(name);
+  v1::DrainDaemonRequest drain;
+  drain.set_name("w-2");
+  ASSERT_TRUE(world.control().DrainDaemon(drain, world.Now()).ok());
+  world.Restart();
+  ASSERT_TRUE(world.Submit(SmallJob("job", 2, 1)).ok());
+  EXPECT_EQ(world.StateOf(1), "QUEUED: waiting for 1 of 2 workers (have: w-1)");
 }
 
 TEST(ControlPlaneRestoreTest, AJobIsNotDeletedWhileItsCheckpointIsWritten) {

@@ -11,9 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/plan/forecast.h"
 #include "gtest/gtest.h"
+#include "proto/admin_service.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
@@ -190,7 +192,7 @@ class ControlPlaneTest : public ::testing::Test {
     PlanAll();
     return cancelled.ok()
                ? absl::StrCat(v1::JobState_Name(cancelled->state()), ": ", cancelled->reason())
-               : cancelled.status().ToString();
+               : cancelled.status().ToString(absl::StatusToStringMode::kWithNoExtraData);
   }
 
   // "QUEUED STARTING RUNNING".
@@ -203,8 +205,11 @@ class ControlPlaneTest : public ::testing::Test {
   }
   // Why the job lost its daemons the last time.
   std::string LossOf(uint64_t id) {
-    const std::vector<std::string> losses = control_.jobs().LossesOf(id);
-    return losses.empty() ? "" : losses.back();
+    std::string loss;
+    for (const v1::StateChange& change : Job(id).history()) {
+      if (change.state() == v1::PREEMPTED) loss = change.reason();
+    }
+    return loss;
   }
 
   ControlPlane control_;
@@ -888,13 +893,324 @@ TEST_F(TakeoverTest, ACheckpointThatIsBeingWrittenIsWaitedFor) {
   const auto checkpoint = control_.TakeCheckpoint();
   ASSERT_TRUE(checkpoint.has_value());
   Leave("w-1", "");
-  EXPECT_EQ(StateOf(job), "QUEUED: starts again when its daemons are there");
+  // Nor is it overtaken meanwhile.
+  const uint64_t younger = Submit("younger", 1);
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting until its checkpoint is written");
+  EXPECT_EQ(StateOf(younger), "QUEUED: waiting behind job 1 (job)");
   v1::CheckpointSummary summary;
   summary.set_step(2);
   resume_ = {2, 2};
   control_.OnCheckpoint(*checkpoint, std::vector<v1::CheckpointSummary>{summary}, Now());
   PlanAll();
   EXPECT_EQ(StateOf(job), "STARTING: on workers w-2, w-3 and servers s-1, again from step 2");
+}
+
+// Jobs whose daemons drain: on w-1, w-2 and s-1, with w-3 and s-2 in reserve.
+class DrainTest : public TakeoverTest {
+ protected:
+  DrainTest() { control_.BeginCheckpoints(); }
+
+  void Drain(const std::string& name) {
+    ASSERT_TRUE(control_.Drain(alive_.at(name), Now()).ok());
+    PlanAll();
+  }
+  absl::Status Cordon(const std::string& name, bool undrain = false) {
+    v1::DrainDaemonRequest request;
+    request.set_name(name);
+    request.set_undrain(undrain);
+    const absl::Status status = control_.DrainDaemon(request, Now()).status();
+    PlanAll();
+    return status;
+  }
+  bool IsDrained(const std::string& name) { return control_.IsDrained(alive_.at(name)); }
+  // "steps [2], stop 2".
+  std::string Asked(const std::string& name, uint64_t job) {
+    const auto assignment = AssignmentOf(name, job);
+    if (!assignment.has_value()) return "none";
+    return absl::StrCat("steps [", absl::StrJoin(assignment->snapshot_step(), ", "), "]",
+                        assignment->has_stop_step() ? ", stop " : "",
+                        assignment->has_stop_step() ? absl::StrCat(assignment->stop_step()) : "");
+  }
+  void Copied(uint64_t job, uint64_t step) {
+    v1::JobReport report;
+    report.mutable_snapshot()->set_step(step);
+    report.mutable_snapshot()->set_updates(step);
+    EXPECT_TRUE(Report(Job(job).server(0), job, {report}, Job(job).generation()).ok());
+  }
+  void Write(uint64_t step, bool well = true) {
+    const auto taken = control_.TakeCheckpoint();
+    ASSERT_TRUE(taken.has_value());
+    EXPECT_EQ(taken->step, step);
+    v1::CheckpointSummary summary;
+    summary.set_step(step);
+    if (well) {
+      resume_ = {step, step};
+      control_.OnCheckpoint(*taken, std::vector<v1::CheckpointSummary>{summary}, Now());
+    } else {
+      control_.OnCheckpoint(*taken, absl::ResourceExhaustedError("the disk is full"), Now());
+    }
+    PlanAll();
+  }
+};
+
+TEST_F(DrainTest, TheJobOfAWorkerStopsIsWrittenDownAndGoesOnElsewhere) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 2);
+  Drain("w-2");
+  // The step that is under way is finished, and one that a fast job may have begun meanwhile.
+  EXPECT_EQ(Asked("s-1", job), "steps [3], stop 3");
+  EXPECT_EQ(Asked("w-1", job), "steps [3], stop 3");
+  EXPECT_FALSE(IsDrained("w-2"));
+  Copied(job, 3);
+  Write(3);
+  // The losses of its last step have not come.
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Train(job, 3);
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 3");
+  EXPECT_EQ(Job(job).history(3).reason(), "worker w-2 drains; stopped before step 3");
+  EXPECT_EQ(Job(job).progress().steps_done(), 3u);
+  EXPECT_TRUE(IsDrained("w-2"));
+  EXPECT_EQ(Asked("w-2", job), "none");
+  Leave("w-2", "SIGTERM");
+  AllReady(job);
+  EXPECT_FALSE(AssignmentOf("w-1", job)->has_stop_step());
+  RunToTheEnd(job);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  // Nothing was lost.
+  EXPECT_TRUE(control_.jobs().LossesOf(job).empty());
+  // It has not asked for the checkpoint.
+  EXPECT_EQ(control_.TakeUnwanted(), std::vector<uint64_t>{job});
+  EXPECT_EQ(Job(job).checkpoint_size(), 0);
+}
+
+// Writing may take longer than workers have.
+TEST_F(DrainTest, WhatAllServersHaveCopiedNeedsNoWorkers) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  Drain("w-2");
+  Copied(job, 2);
+  EXPECT_FALSE(IsDrained("w-2"));
+  control_.TakeChanges();
+  Train(job, 2);
+  EXPECT_TRUE(IsDrained("w-2"));
+  // It hears of it at once.
+  EXPECT_TRUE(control_.TakeChanges().assignments);
+  EXPECT_TRUE(control_.AwaitedWorkers(job).empty());
+  const auto taken = control_.TakeCheckpoint();
+  ASSERT_TRUE(taken.has_value());
+  Leave("w-2", "SIGTERM");
+  // Nor does it matter what becomes of the others.
+  EXPECT_TRUE(absl::IsAborted(
+      Report("w-1", job, {Failed(static_cast<int>(absl::StatusCode::kInternal), "w-2 is gone")})));
+  Kill("w-1");
+  Pass(100);
+  EXPECT_EQ(StateOf(job), "RUNNING: all workers and servers are ready");
+  EXPECT_EQ(Asked("s-1", job), "steps [2], stop 2");
+  Join("w-1", 2);
+  v1::CheckpointSummary summary;
+  summary.set_step(2);
+  resume_ = {2, 2};
+  control_.OnCheckpoint(*taken, std::vector<v1::CheckpointSummary>{summary}, Now());
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 2");
+  EXPECT_EQ(Job(job).history(3).reason(), "worker w-2 drains; stopped before step 2");
+  EXPECT_TRUE(control_.jobs().LossesOf(job).empty());
+}
+
+TEST_F(DrainTest, WhenItIsCopiedItIsTooLateToGoOn) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  ASSERT_TRUE(Cordon("w-2").ok());
+  Copied(job, 2);
+  Train(job, 2);
+  ASSERT_TRUE(Cordon("w-2", true).ok());
+  EXPECT_EQ(Asked("w-1", job), "steps [2], stop 2");
+  Write(2);
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-1, again from step 2");
+}
+
+TEST_F(DrainTest, ALostServerIsALossAlsoWhenItIsCopied) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  Drain("w-2");
+  Copied(job, 2);
+  Train(job, 2);
+  Leave("s-1", "");
+  EXPECT_EQ(StateOf(job), "FAILED: server s-1 left; there is no checkpoint to go on from");
+}
+
+// One worker stands, another one waits for it in vain.
+TEST_F(DrainTest, AWorkerThatWaitsForOneThatStandsIsNoFaultOfTheJob) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  Drain("w-2");
+  EXPECT_TRUE(
+      Report("w-1", job,
+             {Failed(static_cast<int>(absl::StatusCode::kDeadlineExceeded), "nothing comes")})
+          .ok());
+  Pass(6);
+  EXPECT_EQ(Job(job).history(3).state(), v1::PREEMPTED);
+  EXPECT_EQ(Job(job).history(3).reason(), "worker w-1 failed: DEADLINE_EXCEEDED: nothing comes");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 0");
+}
+
+TEST_F(DrainTest, ThePagesOfAServerGoToAnother) {
+  const uint64_t job = RunningWithSpares(true);
+  Train(job, 1);
+  Drain("s-1");
+  EXPECT_EQ(Asked("s-1", job), "steps [2], stop 2");
+  Copied(job, 2);
+  Train(job, 2);
+  Write(2);
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-2, again from step 2");
+  EXPECT_TRUE(IsDrained("s-1"));
+}
+
+TEST_F(DrainTest, SeveralMayDrainAtOnceAndTheJobWaitsForOthers) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  Drain("w-1");
+  Drain("w-2");
+  Copied(job, 2);
+  Train(job, 2);
+  Write(2);
+  EXPECT_EQ(Job(job).history(3).reason(), "worker w-1, worker w-2 drain; stopped before step 2");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-3)");
+  Join("w-4");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-3, w-4 and servers s-1, again from step 2");
+}
+
+TEST_F(DrainTest, AStepThatAllWorkersHavePassedIsNotTheOne) {
+  const uint64_t job = RunningWithSpares(false);
+  Pass(100);
+  Train(job, 1);
+  Drain("w-2");
+  ASSERT_EQ(Asked("w-1", job), "steps [2], stop 2");
+  Train(job, 3);
+  Pass(3);
+  EXPECT_EQ(Asked("w-1", job), "steps [5], stop 5");
+}
+
+TEST_F(DrainTest, AJobAtItsEndEndsWhereItIs) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 5);
+  Drain("w-2");
+  EXPECT_EQ(Asked("w-1", job), "steps []");
+  EXPECT_FALSE(IsDrained("w-2"));
+  RunToTheEnd(job);
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_TRUE(IsDrained("w-2"));
+}
+
+TEST_F(DrainTest, AJobThatPreparesIsGivenBackAtOnce) {
+  for (const char* name : {"w-1", "w-2", "w-3", "s-1"}) Join(name);
+  const uint64_t job = Submit("job");
+  ASSERT_EQ(Job(job).state(), v1::STARTING);
+  Drain("w-1");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-2, w-3 and servers s-1, again from step 0");
+  EXPECT_TRUE(IsDrained("w-1"));
+}
+
+TEST_F(DrainTest, WhoDrainsGetsNoJobs) {
+  for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
+  EXPECT_FALSE(IsDrained("w-2"));
+  Drain("w-2");
+  EXPECT_TRUE(IsDrained("w-2"));
+  const uint64_t job = Submit("job");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-1)");
+  const v1::Cluster cluster = control_.DescribeCluster(Now());
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    EXPECT_EQ(daemon.draining(), daemon.name() == "w-2" ? "its process is about to end" : "");
+  }
+}
+
+TEST_F(DrainTest, WhenTheStepCannotBeWrittenDownTheJobSaysWhatIsDoneAgain) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  Drain("w-2");
+  Copied(job, 2);
+  Train(job, 2);
+  Write(2, false);
+  EXPECT_EQ(
+      Job(job).history(3).reason(),
+      "worker w-2 drains; the step could not be written down, so what was done since the last "
+      "one is done again");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 0");
+}
+
+TEST_F(TakeoverTest, WithNobodyWhoWritesAJobOfADrainingServerBeginsAnew) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 2);
+  ASSERT_TRUE(control_.Drain(alive_.at("s-1"), Now()).ok());
+  PlanAll();
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-2, again from step 0");
+}
+
+TEST_F(DrainTest, ADaemonThatIsLostMeanwhileIsALoss) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  Drain("w-2");
+  Kill("w-1");
+  Pass(6);
+  EXPECT_EQ(LossOf(job).substr(0, 15), "worker w-1 lost");
+  EXPECT_TRUE(IsDrained("w-2"));
+}
+
+TEST_F(DrainTest, WhatAUserTakesOutOfUseComesBackWhenHeSaysSo) {
+  const uint64_t job = RunningWithSpares(false);
+  Train(job, 1);
+  EXPECT_EQ(Cordon("nobody").code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(Cordon("w-2").ok());
+  EXPECT_EQ(Asked("w-1", job), "steps [2], stop 2");
+  ASSERT_TRUE(Cordon("w-2", true).ok());
+  EXPECT_EQ(Asked("w-1", job), "steps []");
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  // Whichever process has the name.
+  ASSERT_TRUE(Cordon("w-3").ok());
+  Leave("w-3", "");
+  Join("w-3", 2);
+  ASSERT_TRUE(Cordon("w-2").ok());
+  Copied(job, 2);
+  Train(job, 2);
+  Write(2);
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-1)");
+  ASSERT_TRUE(Cordon("w-3", true).ok());
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 2");
+}
+
+TEST_F(TakeoverTest, LossesAreForgottenWhenTheJobHasGotFurther) {
+  const uint64_t job = RunningWithSpares(true);
+  Join("w-4");
+  for (int i = 0; i < 3; ++i) {
+    Leave("w-2", "");
+    Join("w-2", 2 + i);
+    if (Job(job).state() == v1::STARTING) AllReady(job);
+  }
+  const size_t before = control_.jobs().LossesOf(job).size();
+  EXPECT_GE(before, 1u);
+  Train(job, 4);
+  HasCheckpoint(job, 4);
+  Leave(Job(job).worker(0), "");
+  EXPECT_EQ(Job(job).state(), v1::STARTING);
+  EXPECT_TRUE(control_.jobs().LossesOf(job).empty());
+  // The next one without progress counts again.
+  AllReady(job);
+  Leave(Job(job).worker(0), "");
+  EXPECT_EQ(control_.jobs().LossesOf(job).size(), 1u);
+}
+
+TEST_F(TakeoverTest, AnotherNumberOfSamplesThanTheCheckpointsFailsTheJob) {
+  const uint64_t job = RunningWithSpares(true);
+  Train(job, 4);
+  HasCheckpoint(job, 4);
+  resume_.train_samples = 19;
+  Leave("w-1", "");
+  for (const char* name : {"w-2", "w-3", "s-1"}) {
+    ASSERT_TRUE(Report(name, job, {Ready()}, 2).ok());
+  }
+  EXPECT_EQ(StateOf(job),
+            "FAILED: data: found 20 training samples, expected 19 as when the checkpoint of step 4 "
+            "was made");
 }
 
 TEST_F(TakeoverTest, AJobInBf16WaitsForWorkersOfTheKindOfItsCheckpoint) {
@@ -939,7 +1255,6 @@ TEST_F(TakeoverTest, AJobStaysWithTheKindOfItsWorkers) {
   ASSERT_EQ(Job(job).worker(0), "g-1");
   HasCheckpoint(job, 2);
   resume_.worker_kind = "cuda (H)";
-  resume_.own = true;
   Leave("g-1", "");
   EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 1 worker of kind cuda (H) (have: 1 x cpu)");
   join_gpu("g-2");
@@ -963,14 +1278,13 @@ TEST_F(TakeoverTest, TheKindOfTheCheckpointCounts) {
   ASSERT_TRUE(control_.Register(gpu, Now()).ok());
   alive_["g-1"] = gpu.daemon();
   resume_.worker_kind = "cuda (H)";
-  resume_.own = true;
   Leave("w-1", "");
   PlanAll();
   EXPECT_EQ(StateOf(job), "STARTING: on workers g-1 and servers s-1, again from step 2");
 }
 
-// What somebody else trained may be gone on from on any kind; that does not change with a loss.
-TEST_F(TakeoverTest, ACheckpointOfAnotherJobKeepsNoKind) {
+// What somebody else trained is gone on from by workers like his, also after a loss.
+TEST_F(TakeoverTest, ACheckpointOfAnotherJobKeepsItsKindToo) {
   for (const char* name : {"w-1", "w-2", "s-1"}) Join(name);
   const uint64_t job = SubmitSpec(SmallJob("job", 1, 1));
   AllReady(job);
@@ -978,7 +1292,38 @@ TEST_F(TakeoverTest, ACheckpointOfAnotherJobKeepsNoKind) {
   resume_.step = 1;
   Leave("w-1", "");
   PlanAll();
-  EXPECT_EQ(StateOf(job), "STARTING: on workers w-2 and servers s-1, again from step 1");
+  EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 1 worker of kind cuda (H) (have: 1 x cpu)");
+}
+
+TEST_F(TakeoverTest, AJobThatGoesOnFromAnotherOneGetsWorkersWithItsKernels) {
+  const auto join = [&](const char* name, const char* kernels) {
+    v1::RegisterRequest worker = Registration(Daemon(v1::WORKER, name));
+    worker.mutable_device()->set_compute_capability(kernels);
+    ASSERT_TRUE(control_.Register(worker, Now()).ok());
+    alive_[name] = worker.daemon();
+  };
+  join("w-1", "AVX2");
+  join("w-2", "AVX512");
+  Join("s-1");
+  const auto resume = [&](const char* name, const char* kind) {
+    const auto job = control_.Submit(SubmissionOf(SmallJob(name, 1, 1)), Now());
+    while (const auto planned = control_.TakeToPlan()) {
+      control_.OnPlanned(planned, ReportOn(*planned), Now(), ResumePoint{1, 1, kind});
+    }
+    return job->id();
+  };
+  const uint64_t first = resume("first", "cpu (AVX512)");
+  EXPECT_EQ(StateOf(first), "STARTING: on workers w-2 and servers s-1");
+  // It waits for them, but not for ever for such as there are none.
+  const uint64_t second = resume("second", "cpu (AVX512)");
+  EXPECT_EQ(StateOf(second),
+            "QUEUED: waiting for 1 of 1 worker of kind cpu (AVX512), busy with job 1 (first)");
+  CancelJob(second, "");
+  const uint64_t third = resume("third", "cpu (SSE41)");
+  EXPECT_EQ(
+      StateOf(third),
+      "FAILED: resume_from: kind of workers: found cpu (AVX2), expected cpu (SSE41) as of the "
+      "checkpoint; their sums differ");
 }
 
 TEST_F(TakeoverTest, AJobThatWaitsToStartAgainCanBeCancelled) {
@@ -1472,7 +1817,7 @@ TEST_F(LastCheckpointTest, AServerThatSaysNothingIsNotAwaitedForEver) {
             "no checkpoint of the last step, 6: not all servers have copied it within 15s");
 }
 
-TEST_F(LastCheckpointTest, WritingIsNotAwaitedForEverEither) {
+TEST_F(LastCheckpointTest, WhatIsBeingWrittenIsAwaited) {
   const uint64_t job = Done();
   Copied(job, 6);
   Pass(300);
@@ -1482,12 +1827,31 @@ TEST_F(LastCheckpointTest, WritingIsNotAwaitedForEverEither) {
   // From the end of the one before.
   Pass(599);
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  // Whoever writes it has deadlines of its own.
+  Pass(2);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  control_.OnCheckpoint(*taken, Files({4, 6}), Now());
+  EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
+  EXPECT_EQ(Job(job).checkpoint_size(), 2);
+}
+
+TEST_F(LastCheckpointTest, AWriterThatDoesNotBeginIsNotAwaitedForEver) {
+  const uint64_t job = Done();
+  Copied(job, 6);
+  Pass(599);
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
   Pass(2);
   EXPECT_EQ(StateOf(job), "SUCCEEDED: all steps done");
   EXPECT_EQ(LastMessage(job), "no checkpoint of the last step, 6: it was not written within 10m");
-  // It may come all the same.
-  control_.OnCheckpoint(*taken, Files({4, 6}), Now());
-  EXPECT_EQ(Job(job).checkpoint_size(), 2);
+}
+
+TEST_F(LastCheckpointTest, WithoutAServerTheLastStepsAreDoneAgainFromTheOneBefore) {
+  const uint64_t job = Done();
+  Write(4, Files({4}));
+  resume_ = {4, 4};
+  Join("s-2");
+  Leave("s-1", "");
+  EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-2, again from step 4");
 }
 
 TEST_F(LastCheckpointTest, ItsWorkersAreFreeMeanwhile) {
@@ -1579,23 +1943,25 @@ TEST_F(SeveralJobsTest, LinesAreKeptByJobAlsoWhenItIsOver) {
   line->set_time_us(1'500'000);
   line->set_level("warning");
   line->set_text("link lost job=1");
-  // Of a worker that has no part in it, and of no generation.
-  EXPECT_TRUE(Report("w-4", job, {report}, 0).ok());
+  // Of no generation.
+  EXPECT_TRUE(Report("w-1", job, {report}, 0).ok());
+  // Of a worker that never had a part in it: nobody's lines are pushed out.
+  EXPECT_TRUE(Report("w-4", job, {report}).ok());
   CancelJob(job, "");
   line->set_level("loud");
   EXPECT_TRUE(Report("s-1", job, {report}).ok());
   const LogStore::Lines kept = control_.logs().After(job, 0, "", 10);
   ASSERT_EQ(kept.lines.size(), 2u);
-  EXPECT_EQ(kept.lines[0].daemon(), "worker w-4");
+  EXPECT_EQ(kept.lines[0].daemon(), "worker w-1");
   EXPECT_EQ(kept.lines[0].level(), "warning");
   EXPECT_EQ(kept.lines[0].text(), "link lost job=1");
   EXPECT_EQ(kept.lines[0].time().seconds(), 1);
   EXPECT_EQ(kept.lines[0].time().nanos(), 500'000'000);
   EXPECT_EQ(kept.lines[1].level(), "info");
   // Of a job that is not known, or forgotten: nothing, and no error that would be a line again.
-  EXPECT_TRUE(Report("w-4", job + 7, {report}, 0).ok());
+  EXPECT_TRUE(Report("w-1", job + 7, {report}, 0).ok());
   ASSERT_TRUE(DeleteJob(job).ok());
-  EXPECT_TRUE(Report("w-4", job, {report}, 0).ok());
+  EXPECT_TRUE(Report("w-1", job, {report}, 0).ok());
   EXPECT_EQ(control_.logs().size(), 0u);
 }
 

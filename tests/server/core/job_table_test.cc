@@ -146,10 +146,16 @@ TEST(JobTableTest, AJobThatStartsAgainForgetsWhatItDoesAgain) {
   }
   table.AddSkippedSteps(id, 3);
   change(v1::PREEMPTED, "worker w-1 lost");
+  table.AddLoss(id, "worker w-1 lost");
   change(v1::QUEUED, "");
   EXPECT_EQ(table.LossesOf(id), (std::vector<std::string>{"worker w-1 lost"}));
   EXPECT_EQ(table.Queued(), std::vector<uint64_t>{id});
   table.GoBack(id, 4, 2);
+  // It has got on since the last start.
+  EXPECT_TRUE(table.LossesOf(id).empty());
+  table.AddLoss(id, "worker w-2 lost");
+  table.GoBack(id, 4, 2);
+  EXPECT_EQ(table.LossesOf(id).size(), 1u);
   change(v1::STARTING, "");
   EXPECT_TRUE(table.StepsOf(id).empty());
   train(4, 6);
@@ -160,6 +166,37 @@ TEST(JobTableTest, AJobThatStartsAgainForgetsWhatItDoesAgain) {
   EXPECT_EQ(job.skipped_steps(), 2u);
   ASSERT_EQ(job.evaluation_size(), 1);
   EXPECT_EQ(job.evaluation(0).step(), 2u);
+}
+
+TEST(JobTableTest, OneOwnerCannotFillTheQueue) {
+  JobTable::Options options;
+  options.max_queued = 4;
+  options.max_queued_of_one = 2;
+  JobTable table(options);
+  const auto submit = [&table](const std::string& owner, const std::string& request_id) {
+    JobTable::Submission submission = Submission("a", request_id);
+    submission.owner = owner;
+    return table.Submit(std::move(submission), kNow);
+  };
+  ASSERT_TRUE(submit("ann", "1").ok());
+  ASSERT_TRUE(submit("ann", "2").ok());
+  const absl::Status third = submit("ann", "3").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(third));
+  EXPECT_EQ(third.message(), "quota of \"ann\": 2 jobs are queued, the limit is 2; submit later");
+  EXPECT_EQ(*submit("ann", "2"), 2u);
+  EXPECT_TRUE(table.KnowsRequest("ann", "2"));
+  EXPECT_FALSE(table.KnowsRequest("ann", "3"));
+  EXPECT_FALSE(table.KnowsRequest("bob", "2"));
+  // Users without names are nobody in particular.
+  ASSERT_TRUE(submit("", "1").ok());
+  ASSERT_TRUE(submit("", "2").ok());
+  const absl::Status full = submit("bob", "1").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(full));
+  EXPECT_EQ(full.message(), "quota: 4 jobs are queued, the limit is 4; submit later");
+  End(&table, 1);
+  End(&table, 3);
+  EXPECT_TRUE(submit("ann", "3").ok());
+  EXPECT_TRUE(submit("bob", "1").ok());
 }
 
 TEST(JobTableTest, RefusesMoreThanTheQueueHolds) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/check.h"
+#include "common/model/optimizer_state.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -145,7 +146,7 @@ TEST(OptimizerTest, KeepsTheStatesOfItsKind) {
   EXPECT_EQ(names("adamw {}"), "exp_avg exp_avg_sq");
   EXPECT_EQ(names("lamb {}"), "exp_avg exp_avg_sq");
   for (const v1::OptimizerSpec& spec : EveryKind()) {
-    EXPECT_LE(Optimizer::StateNames(spec).size(), size_t{Optimizer::kMaxState});
+    EXPECT_LE(OptimizerStateNames(spec).size(), size_t{Optimizer::kMaxState});
     EXPECT_EQ(Optimizer::Create(spec)->needs_trust_ratios(), spec.has_lamb());
     EXPECT_EQ(Optimizer::Create(spec)->initial_state(0), spec.has_adagrad() ? 0.1f : 0);
   }

@@ -9,6 +9,7 @@
 #include "common/model/model_layout.h"
 #include "common/plan/page_map.h"
 #include "common/plan/plan_shape.h"
+#include "common/plan/server_memory.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/forecast.pb.h"
@@ -199,21 +200,6 @@ TEST(PlannerTest, EveryPageHasAServerAndTheLoadsAddUp) {
     elements += ServerElements(plan, server);
   }
   EXPECT_EQ(elements, plan.layout().parameter_count());
-}
-
-TEST(PlannerTest, TrainingNeedsTwoVersionsAndTheOptimizersState) {
-  v1::JobSpec spec;
-  v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
-  optimizer.mutable_sgd();
-  EXPECT_EQ(TrainingBytesPerElement(spec), 8u);
-  optimizer.mutable_momentum();
-  EXPECT_EQ(TrainingBytesPerElement(spec), 12u);
-  optimizer.mutable_adamw();
-  EXPECT_EQ(TrainingBytesPerElement(spec), 16u);
-  optimizer.mutable_rmsprop()->set_centered(true);
-  EXPECT_EQ(TrainingBytesPerElement(spec), 16u);
-  optimizer.mutable_rmsprop()->set_momentum(0.5f);
-  EXPECT_EQ(TrainingBytesPerElement(spec), 20u);
 }
 
 }  // namespace

@@ -240,6 +240,29 @@ TEST(SchedulerTest, WorkersOfAJobHaveOneBackendAndOneDevice) {
                    "(NVIDIA L4), 2 x cpu"}));
 }
 
+// Kernels sum in orders of their own.
+TEST(SchedulerTest, CpusWithOtherKernelsShareNoJob) {
+  ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3"}, {"s1"}, {{4, "a", 2, 1}});
+  for (CandidateDaemon& worker : snapshot.workers) worker.backend = "cpu";
+  for (size_t w : {0, 1, 2}) snapshot.workers[w].device = w == 1 ? "AVX512" : "AVX2";
+  EXPECT_EQ(Started(snapshot), "4: w1 w3 on s1");
+  EXPECT_EQ(WorkerKind(snapshot.workers[1], v1::FP32), "cpu (AVX512)");
+  snapshot.queued[0].workers = 3;
+  EXPECT_EQ(Reasons(snapshot), (Names{"4: waiting for 1 of 3 workers of one kind (have: 2 x cpu "
+                                      "(AVX2), 1 x cpu (AVX512))"}));
+  snapshot.queued[0].workers = 1;
+  snapshot.queued[0].kind = "cpu (AVX512)";
+  EXPECT_EQ(Started(snapshot), "4: w2 on s1");
+  // Of a time when the kernels were not told.
+  snapshot.queued[0].kind = "cpu";
+  EXPECT_EQ(Started(snapshot), "4: w1 on s1");
+  MultiplyBf16(&snapshot.workers[1]);
+  EXPECT_EQ(WorkerKind(snapshot.workers[1], v1::BF16), "cpu (AVX512, native BF16)");
+  snapshot.queued[0].precision = v1::BF16;
+  snapshot.queued[0].kind = "cpu (native BF16)";
+  EXPECT_EQ(Started(snapshot), "4: w2 on s1");
+}
+
 TEST(SchedulerTest, KindsThatMultiplyThePrecisionComeFirst) {
   ClusterSnapshot snapshot = MixedCluster({Bf16Job(4, 1)});
   MultiplyBf16(&snapshot.workers[1]);

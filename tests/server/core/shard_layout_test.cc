@@ -193,5 +193,38 @@ TEST(LayOutShardTest, RefusesPlansThatCannotBeLaidOut) {
   refused(assignment, "a", "optimizer.learning_rate");
 }
 
+TEST(ShardLayoutTest, StagingIsWhatTheWorkersSendWithinAStep) {
+  v1::Assignment assignment = TwoServers();
+  v1::Plan* plan = assignment.mutable_plan();
+  const auto add_worker = [plan](uint32_t begin, uint32_t end) {
+    v1::WorkerPlan* worker = plan->add_worker();
+    worker->mutable_shares()->set_begin(begin);
+    worker->mutable_shares()->set_end(end);
+  };
+  const auto staging = [&assignment] {
+    const auto layout = LayOutShard(assignment, "a");
+    EXPECT_TRUE(layout.ok()) << layout.status();
+    return StagingBytes(assignment.plan(), *layout);
+  };
+  constexpr uint64_t kFrameOverhead = 128 * 1024;
+  constexpr uint64_t kStream = 4 << 20;
+  // Server a has pages of 10 and 5 elements.
+  constexpr uint64_t kOneSpan = 15 * sizeof(float) + 2 * kFrameOverhead;
+  add_worker(0, 4);
+  EXPECT_EQ(staging(), kStream + kOneSpan);
+  // The other end of the same pipeline has other blocks.
+  add_worker(0, 4);
+  EXPECT_EQ(staging(), 2 * kStream + kOneSpan);
+  // [0,3) is [0,2) and [2,3).
+  plan->clear_worker();
+  add_worker(0, 3);
+  add_worker(3, 4);
+  EXPECT_EQ(staging(), 2 * kStream + 3 * kOneSpan);
+  // Every use of a segment has a gradient of its own.
+  plan->mutable_layout()->mutable_segment(0)->add_use(0);
+  plan->mutable_layout()->mutable_segment(0)->add_use(1);
+  EXPECT_EQ(staging(), 2 * kStream + 6 * kOneSpan);
+}
+
 }  // namespace
 }  // namespace sangam

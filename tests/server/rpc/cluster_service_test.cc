@@ -4,8 +4,10 @@
 #include <grpcpp/support/status.h>
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -13,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/node_agent.h"
+#include "common/rpc/request_guard.h"
 #include "common/rpc/server_runner.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.grpc.pb.h"
@@ -58,10 +61,11 @@ TEST(CompleteAddressTest, RefusesWhatNobodyCanReach) {
 
 class ClusterServiceTest : public ::testing::Test {
  protected:
-  explicit ClusterServiceTest(const Coordinator::Options& options = {})
+  explicit ClusterServiceTest(const Coordinator::Options& options = {},
+                              const CallLimits& limits = {})
       : coordinator_(options, &Clock::Real()),
         ticker_(absl::Milliseconds(20), [this] { coordinator_.Tick(); }),
-        service_(&coordinator_, "") {
+        service_(&coordinator_, "", limits) {
     ServerRunner::Options runner;
     runner.listen = "127.0.0.1:0";
     auto server = ServerRunner::Start(
@@ -133,6 +137,46 @@ TEST_F(ClusterServiceTest, EveryCallReachesTheCoordinator) {
   ASSERT_TRUE(Call(&v1::ClusterService::Stub::Leave, leave, &left).ok());
   EXPECT_EQ(Call(&v1::ClusterService::Stub::Heartbeat, heartbeat, &news).error_code(),
             grpc::StatusCode::NOT_FOUND);
+}
+
+CallLimits OneWaits() {
+  CallLimits limits;
+  limits.max_waiting_heartbeats = 1;
+  return limits;
+}
+
+class CrowdedTest : public ClusterServiceTest {
+ protected:
+  CrowdedTest() : ClusterServiceTest({}, OneWaits()) {}
+
+  // How long a heartbeat without news took.
+  absl::Duration Heartbeat(const v1::DaemonIdentity& daemon) {
+    v1::HeartbeatRequest request;
+    *request.mutable_daemon() = daemon;
+    v1::HeartbeatResponse response;
+    EXPECT_TRUE(Call(&v1::ClusterService::Stub::Heartbeat, request, &response).ok());
+    request.set_known_revision(response.revision());
+    request.set_max_wait_ms(1000);
+    const absl::Duration begin = Clock::Real().Steady();
+    EXPECT_TRUE(Call(&v1::ClusterService::Stub::Heartbeat, request, &response).ok());
+    EXPECT_TRUE(response.unchanged());
+    return Clock::Real().Steady() - begin;
+  }
+};
+
+TEST_F(CrowdedTest, HeartbeatsWithoutAPlaceToWaitAreAnsweredAtOnce) {
+  for (const char* name : {"w-1", "w-2", "w-3"}) {
+    ASSERT_TRUE(coordinator_.Register(Registration(Daemon(v1::WORKER, name))).ok());
+  }
+  std::vector<std::future<absl::Duration>> waits;
+  for (const char* name : {"w-1", "w-2", "w-3"}) {
+    waits.push_back(std::async(std::launch::async,
+                               [this, name] { return Heartbeat(Daemon(v1::WORKER, name)); }));
+  }
+  int waited = 0;
+  for (auto& wait : waits) waited += wait.get() >= absl::Milliseconds(900) ? 1 : 0;
+  EXPECT_LE(waited, 1);
+  EXPECT_GE(Heartbeat(Daemon(v1::WORKER, "w-1")), absl::Milliseconds(900)) << "its place is free";
 }
 
 TEST_F(ClusterServiceTest, WorkersHaveAnAddressToo) {

@@ -220,7 +220,8 @@ TEST_F(DataServiceTest, ChecksRequests) {
   ExpectEnds({Hello(), request}, absl::StatusCode::kAborted, "generation: found 3");
   request = Request(0, 0);
   request.mutable_header()->set_source(1);
-  ExpectEnds({Hello(), request}, absl::StatusCode::kInvalidArgument, "source 1, expected 5 and 0");
+  ExpectEnds({Hello(), request}, absl::StatusCode::kInvalidArgument,
+             "source: found 1, expected 0 as in the HELLO");
   request = Request(0, 0);
   request.set_payload("x");
   ExpectEnds({Hello(), request}, absl::StatusCode::kInvalidArgument,

@@ -20,6 +20,7 @@ namespace sangam {
 // bounded.
 class FakeShard : public ParameterShard {
  public:
+  const std::string& owner() const override { return owner_; }
   absl::Status CheckHello(const v1::FrameHeader& header, const v1::StreamHello& hello) override;
   absl::Status Subscribe(const v1::FrameHeader& header,
                          const std::shared_ptr<WeightsSink>& sink) override;
@@ -29,6 +30,8 @@ class FakeShard : public ParameterShard {
   absl::StatusOr<std::vector<PageWeights>> ReadState(uint64_t step) override;
   void ReleaseState(uint64_t step) override;
 
+  // Before it is used.
+  void SetOwner(const std::string& owner) { owner_ = owner; }
   // Sends the weights to all subscribers.
   void Publish(const PageWeights& weights);
   // What ReadWeights answers, and ReadState.
@@ -48,6 +51,7 @@ class FakeShard : public ParameterShard {
  private:
   bool Wait(const std::function<bool()>& condition);
 
+  std::string owner_;
   Mutex mutex_;
   CondVar changed_;
   std::vector<std::shared_ptr<WeightsSink>> sinks_ ABSL_GUARDED_BY(mutex_);

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/refusal_counts.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/request_guard.h"
 #include "common/rpc/server_runner.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.grpc.pb.h"
@@ -26,7 +29,8 @@ using Stub = v1::JobService::Stub;
 
 class JobServiceTest : public ::testing::Test {
  protected:
-  JobServiceTest() : coordinator_({}, &Clock::Real()), service_(&coordinator_) {
+  explicit JobServiceTest(const CallLimits& limits = {})
+      : coordinator_({}, &Clock::Real()), service_(&coordinator_, limits) {
     ServerRunner::Options runner;
     runner.listen = "127.0.0.1:0";
     auto server = ServerRunner::Start(
@@ -241,6 +245,69 @@ TEST_F(JobServiceTest, StreamsTheLog) {
   const auto stream = stub_->StreamLogs(&context, request);
   EXPECT_FALSE(stream->Read(&line));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+class CrowdedJobServiceTest : public JobServiceTest {
+ protected:
+  CrowdedJobServiceTest() : JobServiceTest(Limits(&counts_)) {}
+
+  static CallLimits Limits(RefusalCounts* counts) {
+    CallLimits limits;
+    limits.counts = counts;
+    limits.max_watches_of_one = 2;
+    return limits;
+  }
+
+  RefusalCounts counts_;
+};
+
+TEST_F(CrowdedJobServiceTest, WhoFollowsTooMuchIsRefusedUntilOneEnds) {
+  Submit("job");
+  v1::WatchJobRequest watch;
+  watch.set_job("job");
+  v1::StreamLogsRequest logs;
+  logs.set_job("job");
+  logs.set_follow(true);
+  grpc::ClientContext one;
+  grpc::ClientContext two;
+  SetTimeout(absl::Seconds(60), &one);
+  SetTimeout(absl::Seconds(60), &two);
+  const auto first = stub_->WatchJob(&one, watch);
+  const auto second = stub_->WatchJob(&two, watch);
+  v1::JobEvent event;
+  ASSERT_TRUE(first->Read(&event));
+  ASSERT_TRUE(second->Read(&event));
+  std::vector<v1::JobEvent> events;
+  EXPECT_EQ(Watch("job", 0, &events).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  {
+    grpc::ClientContext context;
+    SetTimeout(absl::Seconds(20), &context);
+    const auto stream = stub_->StreamLogs(&context, logs);
+    v1::LogLine line;
+    EXPECT_FALSE(stream->Read(&line));
+    const grpc::Status status = stream->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(status.error_message(),
+              "quota: as many calls follow jobs as may, 2 of one caller and 256 of all; end one or "
+              "try later");
+  }
+  EXPECT_EQ(counts_.Get(Refusal::kCalls), 2u);
+  // Other calls are not.
+  v1::GetJobRequest get;
+  get.set_job("job");
+  v1::Job job;
+  EXPECT_TRUE(Call(&Stub::GetJob, get, &job).ok());
+  one.TryCancel();
+  first->Finish();
+  grpc::Status status;
+  for (int i = 0; i < 200; ++i) {
+    status = Watch("job", 0, &events, absl::Milliseconds(500));
+    if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) break;
+    absl::SleepFor(absl::Milliseconds(50));  // until the server sees that one has gone
+  }
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "it was let in";
+  two.TryCancel();
+  second->Finish();
 }
 
 TEST_F(JobServiceTest, DeletesWhatHasEnded) {

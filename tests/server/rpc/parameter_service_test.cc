@@ -212,8 +212,8 @@ std::vector<BadStream> BadStreams() {
           [](Frame& f) { f.mutable_header()->set_kind(static_cast<v1::FrameKind>(55)); }, invalid,
           "kind: found 55"),
       BadGradient(
-          "OtherJob", [](Frame& f) { f.mutable_header()->set_job(8); }, invalid,
-          "job: found 8, expected 7 as in the HELLO"),
+          "OtherJob", [](Frame& f) { f.mutable_header()->set_job(8); },
+          absl::StatusCode::kPermissionDenied, "job: found 8, expected 7 as in the HELLO"),
       BadGradient(
           "OtherSource", [](Frame& f) { f.mutable_header()->set_source(5); }, invalid,
           "source: found 5, expected 0 as in the HELLO"),

@@ -81,6 +81,16 @@ TEST_F(StateReaderTest, GoesOnWhenTheCoordinatorIsBack) {
   EXPECT_EQ(pages_, (std::vector<uint64_t>{0, 1, 2, 3, 10}));
 }
 
+TEST_F(StateReaderTest, GoesOnWhereItWasBrokenOffForRoom) {
+  coordinator_.fault = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+                        "Received RST_STREAM with error code 11"};
+  StateReader reader;
+  const absl::Status status = Read(&reader, ToString(runner_->address()));
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(coordinator_.calls, 3);
+  EXPECT_EQ(pages_, (std::vector<uint64_t>{0, 1, 2, 3, 10}));
+}
+
 TEST_F(StateReaderTest, OtherErrorsAreNotTriedAgain) {
   coordinator_.fault = {grpc::StatusCode::DATA_LOSS, "damaged"};
   StateReader reader;

@@ -4,15 +4,20 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <future>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -23,6 +28,7 @@
 #include "proto/parameter_service.grpc.pb.h"
 #include "proto/plan.pb.h"
 #include "server/runtime/shard_table.h"
+#include "server/runtime/vote_link.h"
 #include "tests/server/core/naive_merge.h"
 #include "tests/server/runtime/shard_fixture.h"
 #include "tests/testing/parameter_server.h"
@@ -205,6 +211,72 @@ TEST(VoteConnectionTest, AServerThatFindsNoCounterFailsTheJob) {
       << reports[0].report(0).failed().message();
 }
 
+// A server whose memory is used up for the first few streams.
+class CrowdedServer final : public v1::ParameterService::Service {
+ public:
+  grpc::Status Vote(grpc::ServerContext*,
+                    grpc::ServerReaderWriter<v1::StepDecision, v1::StepVotes>* stream) override {
+    v1::StepVotes votes;
+    if (!stream->Read(&votes) || ++calls < 4) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, text};
+    }
+    stream->Write(v1::StepDecision());
+    while (stream->Read(&votes)) {
+    }
+    return grpc::Status::OK;
+  }
+
+  std::atomic<int> calls{0};
+  std::string text = "Received RST_STREAM with error code 11";
+};
+
+class OneDecision final : public VoteSource {
+ public:
+  void SendAgain(uint64_t /*generation*/) override {}
+  std::optional<v1::StepVotes> NextVotes(uint64_t /*generation*/) override { return std::nullopt; }
+  absl::Status OnDecision(const v1::StepDecision& /*decision*/) override {
+    end.set_value(absl::OkStatus());
+    return absl::OkStatus();
+  }
+  void OnLinkFailed(uint64_t /*generation*/, const absl::Status& status) override {
+    end.set_value(status);
+  }
+
+  std::promise<absl::Status> end;
+};
+
+// How a link to the server ends up.
+absl::Status VoteAt(CrowdedServer* server) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(server);
+  const std::unique_ptr<grpc::Server> serving = builder.BuildAndStart();
+  VoteConnections connections;
+  VoteLinkOptions options;
+  options.server = "s0";
+  options.address = absl::StrCat("127.0.0.1:", port);
+  const auto source = std::make_shared<OneDecision>();
+  const auto link = connections.Open(options, source);
+  std::future<absl::Status> end = source->end.get_future();
+  const bool ended = end.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+  connections.Stop();
+  serving->Shutdown(std::chrono::system_clock::now());
+  return ended ? end.get() : absl::DeadlineExceededError("nothing came");
+}
+
+TEST(VoteConnectionTest, StreamsThatAreBrokenOffForRoomAreOpenedAgain) {
+  CrowdedServer crowded;
+  const absl::Status status = VoteAt(&crowded);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(crowded.calls, 4);
+  // What the service itself refuses is final.
+  CrowdedServer refusing;
+  refusing.text = "too many streams";
+  EXPECT_EQ(VoteAt(&refusing).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(refusing.calls, 1);
+}
+
 class VoteStreamTest : public ::testing::Test {
  protected:
   VoteStreamTest() : servers_(3) {
@@ -282,6 +354,9 @@ TEST_F(VoteStreamTest, RefusesVotesThatDoNotFit) {
   status = Call({hello_, votes});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
   EXPECT_NE(status.error_message().find("on a stream of job 5, server 1"), std::string::npos);
+  votes.set_job(6);
+  status = Call({hello_, votes});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << status.error_message();
 }
 
 }  // namespace

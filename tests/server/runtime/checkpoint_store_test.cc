@@ -178,7 +178,7 @@ TEST(CheckpointStoreTest, ListsAndFinds) {
   EXPECT_EQ(store.Get("2/x").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(store.Get("../2").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(store.SummariesOf(2).size(), 3u);
-  ASSERT_TRUE(store.Prune(2, 2).ok());
+  ASSERT_TRUE(store.Prune(2, 2, 30).ok());
   EXPECT_THAT(Names(store.List("2")), ElementsAre("2/20", "2/30"));
   ASSERT_TRUE(store.RemoveJob(2).ok());
   EXPECT_THAT(Names(store.List("")), ElementsAre("3/6", "11/5"));
@@ -221,8 +221,38 @@ TEST(CheckpointStoreTest, TheNameOfANewJobsFolderReachesTheDisk) {
 TEST(CheckpointStoreTest, WhatIsNeededStaysWhenTheOldestGo) {
   const CheckpointStore store(testing::FreshFolder("needed"));
   for (const uint64_t step : {10, 20, 30, 40}) ASSERT_TRUE(Write(store, 2, step).ok());
-  ASSERT_TRUE(store.Prune(2, 1, {20}).ok());
+  ASSERT_TRUE(store.Prune(2, 1, 40, {20}).ok());
   EXPECT_THAT(Names(store.List("2")), ElementsAre("2/20", "2/40"));
+}
+
+TEST(CheckpointStoreTest, WhatIsDamagedDoesNotTakeThePlaceOfWhatIsGood) {
+  const std::string root = testing::FreshFolder("damaged-newer");
+  const CheckpointStore store(root);
+  for (const uint64_t step : {10, 20, 30, 40}) ASSERT_TRUE(Write(store, 2, step).ok());
+  // The job went back to 10, since what is newer is damaged, and has come to 25 again.
+  for (const char* step : {"20", "40"}) {
+    testing::WriteFile(absl::StrCat(root, "/2/step-", step, "/MANIFEST"), "{}");
+  }
+  ASSERT_TRUE(Write(store, 2, 25).ok());
+  ASSERT_TRUE(store.Prune(2, 2, 25).ok());
+  EXPECT_THAT(Names(store.List("2")), ElementsAre("2/10", "2/25", "2/30"));
+  // However little the job keeps, it is not nothing.
+  ASSERT_TRUE(store.Prune(2, 0, 25).ok());
+  EXPECT_THAT(Names(store.List("2")), ElementsAre("2/25", "2/30"));
+}
+
+// A disk that is nearly full.
+class SmallDisk : public Disk {
+ public:
+  absl::StatusOr<uint64_t> FreeBytes(const std::string& /*path*/) override { return 10; }
+};
+
+TEST(CheckpointStoreTest, WhatThereIsNoRoomForIsNotBegun) {
+  const std::string root = testing::FreshFolder("small");
+  SmallDisk disk;
+  const absl::Status status = Write(CheckpointStore(root, &disk), 4, 10);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(std::filesystem::is_empty(root));
 }
 
 TEST(CheckpointStoreTest, WhatAKilledProcessLeftIsRemoved) {
@@ -420,6 +450,33 @@ TEST(CheckpointStoreTest, KilledBetweenAnyTwoOperationsLeavesNothingOrAll) {
     }
   }
   EXPECT_GT(killed, 15);
+}
+
+TEST(CheckpointStoreTest, KilledWhileAStepIsWrittenAgainLeavesTheOneThatIsThere) {
+  const std::string root = testing::FreshFolder("again");
+  const CheckpointStore store(root);
+  ASSERT_TRUE(Write(store, 1, 20).ok());
+  bool finished = false;
+  for (int last = 1; !finished; ++last) {
+    ASSERT_LT(last, 100);
+    const pid_t child = fork();
+    if (child == 0) {
+      KilledDisk disk(last);
+      _exit(Write(CheckpointStore(root, &disk), 1, 20).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    finished = WEXITSTATUS(status) == 0;
+    ASSERT_TRUE(store.Verify("1/20").ok()) << last;
+  }
+  // Nothing else remains.
+  EXPECT_FALSE(std::filesystem::exists(root + "/1/step-20.partial"));
+  // A damaged one is no reason to keep it.
+  Damage(root + "/1/step-20/" + CheckpointLayout::kFileNames[0], 1000);
+  ASSERT_FALSE(store.Verify("1/20").ok());
+  ASSERT_TRUE(Write(store, 1, 20).ok());
+  EXPECT_TRUE(store.Verify("1/20").ok());
 }
 
 }  // namespace

@@ -17,8 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/errors/error_details.h"
 #include "common/model/model_layout.h"
 #include "gtest/gtest.h"
+#include "proto/admin_service.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -278,6 +280,37 @@ TEST_F(CoordinatorTest, AResumeThatIsAskedAgainIsTheSameJobAlsoWithNewerCheckpoi
   EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
   request.set_validate_only(true);
   EXPECT_EQ(coordinator_.Submit(request).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(CoordinatorTest, ADaemonThatDrainsHearsWhenItMayLeave) {
+  const CheckpointStore store(FreshFolder("drain"));
+  coordinator_.SetCheckpoints(&store, nullptr, /*lasting=*/false);
+  Register(server_);
+  Register(worker_);
+  // The store is not for users.
+  v1::SubmitJobRequest lasting = SubmitRequest("lasting");
+  lasting.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+  EXPECT_EQ(coordinator_.Submit(lasting).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(coordinator_.Submit(SubmitRequest("job")).ok());
+  ASSERT_EQ(coordinator_.Get("job")->state(), v1::STARTING);
+  EXPECT_FALSE(coordinator_.Heartbeat(HeartbeatOf(worker_, 0, 0))->drained());
+  v1::HeartbeatRequest draining = HeartbeatOf(worker_, 0, 0);
+  draining.set_draining(true);
+  // The job only prepares.
+  const auto answer = coordinator_.Heartbeat(draining);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->drained());
+  EXPECT_EQ(answer->assignment_size(), 0);
+  EXPECT_EQ(coordinator_.Get("job")->state(), v1::QUEUED);
+  // Also when it knows that already, and at once.
+  draining.set_known_revision(answer->revision());
+  draining.set_max_wait_ms(1000);
+  const auto again = coordinator_.Heartbeat(draining);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->drained() && again->unchanged());
+  v1::DrainDaemonRequest undrain;
+  undrain.set_name("nobody");
+  EXPECT_EQ(coordinator_.DrainDaemon(undrain).status().code(), absl::StatusCode::kNotFound);
 }
 
 // A job that has lost its worker begins where its newest good checkpoint says, and the servers get
@@ -740,7 +773,9 @@ TEST_F(CoordinatorTest, AJobForWhichDaemonsAreMissingIsRefusedUnlessItAwaitsThem
   for (const bool validate_only : {true, false}) {
     request.set_validate_only(validate_only);
     const absl::Status refused = coordinator_.Submit(request).status();
-    EXPECT_EQ(refused, absl::FailedPreconditionError("needs 5 workers, cluster has 1 (w-1)"));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(refused.message(), "needs 5 workers, cluster has 1 (w-1)");
+    EXPECT_EQ(ReasonName(refused), "NOT_ENOUGH_DAEMONS");
   }
   request.set_await_daemons(true);
   EXPECT_TRUE(coordinator_.Submit(request).ok());

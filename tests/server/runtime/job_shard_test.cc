@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/memory_budget.h"
 #include "common/model/initializer.h"
 #include "common/plan/span.h"
 #include "common/tensor/slices.h"
@@ -65,6 +66,26 @@ TEST(JobShardTest, BeginsWithTheInitialWeightsByAddress) {
       EXPECT_EQ(header.kind(), v1::FRAME_KIND_WEIGHTS);
     }
   }
+}
+
+// The budget of the server is full: what the plan makes it park is on top.
+TEST(JobShardTest, WhatThePlanParksHasItsRoom) {
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  MemoryBudget budget(0);
+  JobShard::Environment environment;
+  environment.budget = &budget;
+  auto shard = *JobShard::Create(job, *LayOutShard(job, "a"), environment);
+  ASSERT_TRUE(shard->Run(job).ok());
+  EXPECT_EQ(budget.planned(), 2 * StagingBytes(job.plan(), *LayOutShard(job, "a")));
+  for (uint64_t step = 0; step < 50; ++step) {
+    for (const PageName& page : SmallJobPages()) {
+      const absl::Status pushed = Push(shard.get(), job.plan(), page, step);
+      ASSERT_TRUE(pushed.ok()) << pushed;
+    }
+  }
+  EXPECT_EQ(budget.used(), 0u);
+  shard->Reduce();
+  EXPECT_EQ(budget.planned(), 0u);
 }
 
 TEST(JobShardTest, AcceptsTheWorkersOfThePlan) {
@@ -252,6 +273,32 @@ TEST(JobShardTest, DroppedShardRefusesEverythingAndLetsGoOfSinks) {
   ExpectStatus(shard->Subscribe(SubscribeHeader(job.plan(), 0, 0, 25, 0), sink), kNotFound,
                "job 5");
   ExpectStatus(Push(shard.get(), job.plan(), {0, 0, 10}, 0), kNotFound, "job 5");
+}
+
+TEST(JobShardTest, ADroppedShardLetsGoOfWhatIsParkedBeforeItsPlanEnds) {
+  const v1::Assignment job = SmallJob(5, 2, {"a"});
+  MemoryBudget budget(0);
+  JobShard::Environment environment;
+  environment.budget = &budget;
+  const auto shard = *JobShard::Create(job, *LayOutShard(job, "a"), environment);
+  ASSERT_TRUE(shard->Run(job).ok());
+  std::weak_ptr<const void> parked;
+  {
+    const SlicePayload half = OnePiece(std::vector<float>(10, 1));
+    parked = half.owner();
+    ASSERT_TRUE(
+        shard->AddGradient(GradientHeader(job.plan(), {0, 0, 10}, 0, {0, 1}, 1), half).ok());
+  }
+  ASSERT_FALSE(parked.expired());
+  int ends = 0;
+  budget.Observe([&](uint64_t bytes) {
+    if (bytes > 0) return;
+    ++ends;
+    EXPECT_TRUE(parked.expired()) << "the quota shrinks under what is parked";
+  });
+  shard->Drop();
+  EXPECT_EQ(ends, 1);
+  budget.Observe(nullptr);
 }
 
 TEST(JobShardTest, ReducedShardKeepsTheLastWeightsForReaders) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,10 +13,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/tensor.pb.h"
 #include "server/runtime/parameter_shard.h"
 #include "tests/server/core/naive_merge.h"
 #include "tests/server/runtime/shard_fixture.h"
@@ -99,6 +103,143 @@ TEST(ShardTableTest, ASnapshotIsTakenOfAStepThatEndsWhileTheJobBeginsToRun) {
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].report(0).snapshot().step(), 1u);
   EXPECT_EQ(shard->ReadState(1)->size(), 4u);
+}
+
+// A table whose checkpoints come when the test says so.
+class ReadingTest : public ::testing::Test {
+ protected:
+  ReadingTest() {
+    options_.memory_limit = 2 * kFull;
+    options_.report = [this](v1::ReportRequest report) {
+      MutexLock lock(&mutex_);
+      reports_.push_back(std::move(report));
+      changed_.SignalAll();
+    };
+    options_.read_checkpoint = [this](const v1::Assignment& assignment, const TakeStatePage& take) {
+      {
+        MutexLock lock(&mutex_);
+        while (!may_read_) changed_.WaitFor(&mutex_, absl::Seconds(10));
+      }
+      for (const PageName& page : SmallJobPages()) {
+        v1::FrameHeader header;
+        header.set_segment(page.segment);
+        header.set_first_element(page.first_element);
+        header.set_step(assignment.first_step());
+        header.set_kind(v1::FRAME_KIND_STATE);
+        const absl::Status status = take(header, std::string(page.element_count * 8, '\0'));
+        if (!status.ok()) return status;
+        MutexLock lock(&mutex_);
+        ++pages_taken_;
+      }
+      return absl::OkStatus();
+    };
+  }
+
+  bool Eventually(const std::function<bool()>& condition,
+                  absl::Duration patience = absl::Seconds(20)) {
+    const absl::Duration deadline = Clock::Real().Steady() + patience;
+    CondVar never;
+    while (!condition()) {
+      if (Clock::Real().Steady() >= deadline) return false;
+      MutexLock lock(&mutex_);
+      never.WaitFor(&mutex_, absl::Milliseconds(5));
+    }
+    return true;
+  }
+  int pages_taken() {
+    MutexLock lock(&mutex_);
+    return pages_taken_;
+  }
+  static v1::Assignment Resuming(uint64_t job) {
+    v1::Assignment assignment = SmallJob(job, 2, {"a"});
+    assignment.set_first_step(3);
+    assignment.set_first_updates(3);
+    return assignment;
+  }
+  void LetRead() {
+    MutexLock lock(&mutex_);
+    may_read_ = true;
+    changed_.SignalAll();
+  }
+  std::vector<v1::ReportRequest> AwaitReports(size_t count) {
+    MutexLock lock(&mutex_);
+    for (int i = 0; i < 200 && reports_.size() < count; ++i) {
+      changed_.WaitFor(&mutex_, absl::Milliseconds(100));
+    }
+    return reports_;
+  }
+
+  ShardTableOptions options_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool may_read_ ABSL_GUARDED_BY(mutex_) = false;
+  int pages_taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<v1::ReportRequest> reports_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(ReadingTest, WhileACheckpointIsReadOtherJobsAreServed) {
+  ShardTable table("a", options_);
+  EXPECT_TRUE(table.Reconcile({Resuming(5)}).empty());
+  // Its memory is taken.
+  EXPECT_EQ(table.MemoryBytes(), kFull);
+  const v1::Assignment other = SmallJob(6, 2, {"a"});
+  ASSERT_EQ(table.Reconcile({Resuming(5), other}).size(), 1u);
+  EXPECT_TRUE(table.Find(6).ok());
+  EXPECT_FALSE(table.Find(5).ok());
+  EXPECT_TRUE(AwaitReports(0).empty());
+  LetRead();
+  const auto reports = AwaitReports(1);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].job(), 5u);
+  EXPECT_EQ(reports[0].report(0).ready().memory_bytes(), kFull);
+  ASSERT_TRUE(table.Find(5).ok());
+  EXPECT_EQ((*table.Find(5))->ReadWeights()[0].header.step(), 3u);
+}
+
+TEST_F(ReadingTest, WhatIsReadForNobodyEndsAndCountsUntilThen) {
+  {
+    ShardTable table("a", options_);
+    EXPECT_TRUE(table.Reconcile({Resuming(5)}).empty());
+    EXPECT_TRUE(table.Reconcile({}).empty());
+    EXPECT_EQ(table.MemoryBytes(), kFull);
+    LetRead();
+    EXPECT_TRUE(Eventually([&table] { return table.MemoryBytes() == 0; }));
+    EXPECT_EQ(pages_taken(), 0);
+    EXPECT_FALSE(table.Find(5).ok());
+  }
+  EXPECT_TRUE(AwaitReports(0).empty());
+}
+
+TEST_F(ReadingTest, TheSameGenerationMayComeBackMeanwhile) {
+  ShardTable table("a", options_);
+  EXPECT_TRUE(table.Reconcile({Resuming(5)}).empty());
+  EXPECT_TRUE(table.Reconcile({}).empty());
+  EXPECT_TRUE(table.Reconcile({Resuming(5)}).empty());
+  EXPECT_EQ(table.MemoryBytes(), 2 * kFull);
+  LetRead();
+  const auto reports = AwaitReports(1);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_TRUE(reports[0].report(0).has_ready());
+  EXPECT_TRUE(Eventually([&table] { return table.MemoryBytes() == kFull; }));
+}
+
+TEST_F(ReadingTest, ALaterGenerationWaitsForTheMemoryOfTheOneBefore) {
+  options_.memory_limit = kFull;
+  ShardTable table("a", options_);
+  EXPECT_TRUE(table.Reconcile({Resuming(5)}).empty());
+  v1::Assignment later = Resuming(5);
+  later.mutable_plan()->set_generation(later.plan().generation() + 1);
+  std::thread page([this] {
+    EXPECT_FALSE(Eventually([] { return false; }, absl::Milliseconds(200)));
+    LetRead();
+  });
+  EXPECT_TRUE(table.Reconcile({later}).empty());
+  page.join();
+  const auto reports = AwaitReports(1);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].generation(), later.plan().generation());
+  EXPECT_TRUE(reports[0].report(0).has_ready());
+  EXPECT_EQ(table.MemoryBytes(), kFull);
 }
 
 TEST(ShardTableTest, AJobThatIsOnlyHeldMakesRoomForAnOlderOne) {

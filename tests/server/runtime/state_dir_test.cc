@@ -35,7 +35,7 @@ TEST(StateDirTest, ASecondOneIsRefusedAndToldWhoHasIt) {
     EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(second.message()), HasSubstr(path));
     EXPECT_THAT(std::string(second.message()),
-                HasSubstr(absl::StrCat("coordinator c1 (pid ", ::getpid(), ")")));
+                HasSubstr(absl::StrCat("locked by pid ", ::getpid(), " (coordinator c1)")));
   }
   EXPECT_TRUE(StateDir::Open(path, "c2").ok());
 }

@@ -1,4 +1,4 @@
-#include "server/core/partition.h"
+#include "common/plan/partition.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "server/core/server_memory.h"
+#include "common/plan/server_memory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -49,6 +49,21 @@ TEST(ServerMemoryTest, TheLargestPartIsThatOfThePlan) {
     EXPECT_EQ(LargestServerBytes(spec, LayoutOf(spec)), largest) << servers;
     EXPECT_EQ(TotalOf(bytes), 12 * LayoutOf(spec).parameter_count());
   }
+}
+
+TEST(ServerMemoryTest, TrainingNeedsTwoVersionsAndTheOptimizersState) {
+  v1::JobSpec spec;
+  v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
+  optimizer.mutable_sgd();
+  EXPECT_EQ(TrainingBytesPerElement(spec), 8u);
+  optimizer.mutable_momentum();
+  EXPECT_EQ(TrainingBytesPerElement(spec), 12u);
+  optimizer.mutable_adamw();
+  EXPECT_EQ(TrainingBytesPerElement(spec), 16u);
+  optimizer.mutable_rmsprop()->set_centered(true);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 16u);
+  optimizer.mutable_rmsprop()->set_momentum(0.5f);
+  EXPECT_EQ(TrainingBytesPerElement(spec), 20u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#ifndef SANGAM_SERVER_CORE_PARTITION_H_
-#define SANGAM_SERVER_CORE_PARTITION_H_
+#ifndef SANGAM_COMMON_PLAN_PARTITION_H_
+#define SANGAM_COMMON_PLAN_PARTITION_H_
 
 #include <cstdint>
 #include <vector>
@@ -18,4 +18,4 @@ std::vector<std::vector<uint32_t>> PlacePages(const std::vector<uint64_t>& segme
 
 }  // namespace sangam
 
-#endif  // SANGAM_SERVER_CORE_PARTITION_H_
+#endif  // SANGAM_COMMON_PLAN_PARTITION_H_
