@@ -5,127 +5,70 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "absl/debugging/failure_signal_handler.h"
 #include "absl/debugging/symbolize.h"
-#include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/admin/admin_flags.h"
+#include "common/admin/daemon_admin.h"
+#include "common/base/exit_code.h"
 #include "common/base/job_log.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/base/watchdog.h"
+#include "common/flags/flags.h"
+#include "common/flags/program.h"
+#include "common/metrics/call_counts.h"
+#include "common/metrics/counters.h"
+#include "common/rpc/daemon_command.h"
+#include "common/rpc/daemon_loop.h"
 #include "common/rpc/daemon_process.h"
+#include "common/rpc/daemon_reload.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/node_agent.h"
+#include "common/rpc/process_credentials.h"
+#include "common/rpc/process_limits.h"
+#include "common/rpc/process_state.h"
+#include "common/rpc/service_notifier.h"
+#include "common/security/identity.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
-#include "proto/plan.pb.h"
 #include "worker/agent_sink.h"
 #include "worker/pipeline_server.h"
-#include "worker/rpc/grpc_parameter_link.h"
-#include "worker/rpc/served_batches.h"
+#include "worker/report_counts.h"
 #include "worker/runtime/device_facts.h"
 #include "worker/runtime/job_runner.h"
 #include "worker/runtime/precision.h"
 #include "worker/runtime/speed_probe.h"
-
-// kHelp explains them.
-ABSL_FLAG(std::string, coordinator, "", "required");
-ABSL_FLAG(std::string, data_root, "", "");
-ABSL_FLAG(uint32_t, threads, 0, "0: one for each core, or 1 with a device");
-ABSL_FLAG(std::string, backend, "cpu", "");
-ABSL_FLAG(uint32_t, device, 0, "");
-ABSL_FLAG(std::string, listen, "127.0.0.1:0", "");
-ABSL_FLAG(std::string, advertise, "", "empty: where it listens");
-ABSL_FLAG(std::string, name, "", "empty: <hostname>-<pid>");
-ABSL_FLAG(uint64_t, memory_limit, 0, "bytes; 0: all there is");
-ABSL_FLAG(std::string, log_level, "info", "");
-ABSL_FLAG(std::string, ready_file, "", "");
-ABSL_FLAG(absl::Duration, start_deadline, absl::Seconds(30), "");
+#include "worker/worker_flags.h"
+#include "worker/worker_metrics.h"
 
 namespace sangam {
 namespace {
 
-constexpr char kHelp[] = R"(Trains jobs that the coordinator assigns to it.
-
-  sangam-worker --coordinator=10.0.0.1:7070 --data_root=/usr/share/datasets
-
-  --coordinator=HOST:PORT  where the coordinator answers; required
-  --data_root=DIR          the folder that jobs may read data from; without it
-                           the worker takes only jobs whose data the coordinator
-                           serves
-  --backend=cpu|cuda       what computes: the processor, or a GPU in a build
-                           with --config=cuda; default: cpu
-  --device=N               which of the machine's GPUs, from 0 as nvidia-smi
-                           counts them; default: 0
-  --threads=N              compute threads of a job; default: one for each core,
-                           with --backend=cuda 1
-  --listen=HOST:PORT       where other workers reach it; default: 127.0.0.1:0, a
-                           free port that only this machine reaches; :0 for all
-                           addresses
-  --advertise=HOST[:PORT]  what others connect to; default: where it listens,
-                           and on all addresses the host that the coordinator
-                           sees
-  --name=NAME              unique among the workers; default: <hostname>-<pid>
-  --memory_limit=BYTES     memory that a job may use; default: all there is, with
-                           --backend=cuda the GPU's
-  --log_level=LEVEL        debug, info, warning or error; default: info
-  --ready_file=PATH        written with the worker's name once it is registered
-  --start_deadline=TIME    how long the coordinator may be out of reach at the
-                           start; default: 30s
-  --version                prints the version
-Ends in order on SIGTERM and SIGINT; a second signal ends it at once.
-)";
-
 constexpr absl::Duration kLeaveDeadline = absl::Seconds(3);
+// The main loop looks around several times a second.
+constexpr absl::Duration kLongestTurn = absl::Minutes(2);
 
 // For measuring the backend's speed.
 constexpr absl::Duration kProbeTime = absl::Milliseconds(30);
 
-WorkerOptions OptionsFromFlags() {
-  WorkerOptions options;
-  options.name =
-      absl::GetFlag(FLAGS_name).empty() ? DefaultDaemonName() : absl::GetFlag(FLAGS_name);
-  options.incarnation = NewIncarnation();
-  options.data_root = absl::GetFlag(FLAGS_data_root);
-  options.backend = absl::GetFlag(FLAGS_backend);
-  options.device = static_cast<int>(absl::GetFlag(FLAGS_device));
-  options.threads = absl::GetFlag(FLAGS_threads);
-  options.memory_limit = absl::GetFlag(FLAGS_memory_limit);
-  options.make_link = [](const v1::Plan& plan, uint32_t worker) {
-    return GrpcParameterLink::Create(plan, worker, GrpcParameterLink::Options());
-  };
-  ServedBatches::Options feed;
-  feed.coordinator = absl::GetFlag(FLAGS_coordinator);
-  options.make_feed = ServedBatches::Factory(feed);
-  return options;
-}
-
-PipelineServer::Options ListenOptions() {
-  PipelineServer::Options options;
-  options.listen = absl::GetFlag(FLAGS_listen);
-  options.advertise = absl::GetFlag(FLAGS_advertise);
-  return options;
-}
-
-NodeAgent::Options AgentOptions(const WorkerOptions& worker, const v1::DeviceFacts& device,
-                                const std::string& address, double flops_per_second,
-                                const ShutdownSignal& signal, JobLog* log) {
+// Fills in what the worker is and can do.
+NodeAgent::Options AgentOptions(const WorkerFlags& flags, const WorkerOptions& worker,
+                                const v1::DeviceFacts& device, const std::string& address,
+                                double flops_per_second) {
   NodeAgent::Options options;
-  options.log = log;
-  options.coordinator = absl::GetFlag(FLAGS_coordinator);
-  options.start_deadline = absl::GetFlag(FLAGS_start_deadline);
-  options.cancelled = [&signal] { return signal.requested(); };
+  options.coordinator = flags.coordinator;
+  options.start_deadline = flags.daemon.start_deadline;
   v1::RegisterRequest* registration = &options.registration;
   registration->mutable_daemon()->set_role(v1::WORKER);
   registration->mutable_daemon()->set_name(worker.name);
@@ -139,87 +82,145 @@ NodeAgent::Options AgentOptions(const WorkerOptions& worker, const v1::DeviceFac
     registration->add_native_precision(precision);
   }
   uint64_t memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
-  if (!device.name().empty()) {
+  if (!device.name().empty() || !device.compute_capability().empty()) {
     *registration->mutable_device() = device;
-    memory = device.memory_bytes();
   }
+  if (!device.name().empty()) memory = device.memory_bytes();
   registration->set_memory_bytes(worker.memory_limit > 0 ? worker.memory_limit : memory);
   return options;
 }
 
+// A device that is missing may come: only an unknown backend is a fault of the configuration.
+absl::StatusOr<v1::DeviceFacts> FindDevice(const WorkerOptions& options) {
+  const absl::StatusOr<v1::DeviceFacts> device = DescribeDevice(options.backend, options.device);
+  const absl::Status status = WithContext(
+      device.status(), absl::StrCat("--backend=", options.backend, " --device=", options.device));
+  if (absl::IsInvalidArgument(status)) return OfConfiguration(status);
+  if (!status.ok()) return status;
+  return device;
+}
+
 // Works until a signal comes or the agent cannot go on.
-absl::Status Serve(WorkerOptions options) {
-  // Before gRPC has threads, which would take the signals.
-  ShutdownSignal signal;
+absl::StatusOr<DaemonEnd> Work(const WorkerFlags& flags, WorkerOptions options, DaemonParts parts,
+                               DaemonAdmin* admin, ShutdownSignal* signal,
+                               ServiceNotifier* notifier) {
+  RETURN_IF_ERROR(OfConfiguration(admin->Serve(flags.admin)));
+  Watchdog::Pulse* const pulse = admin->watchdog()->Add("main", kLongestTurn);
   JobLog log({});
   const ObserveLog observe(&log);
-  // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
-  // when a large tensor does not fit into the connection.
-  grpc_init();
-  ASSIGN_OR_RETURN(const std::unique_ptr<PipelineServer> server,
-                   PipelineServer::Start(ListenOptions()));
-  options.make_pipeline_link = server->Factory();
-  ASSIGN_OR_RETURN(const v1::DeviceFacts device, DescribeDevice(options.backend, options.device),
-                   "--backend=%s --device=%d", options.backend, options.device);
+  PipelineServer::Options listen = flags.ListenOptions();
+  listen.readiness = admin->readiness();
+  listen.calls = &ProcessCalls();
+  absl::StatusOr<std::unique_ptr<PipelineServer>> server = PipelineServer::Start(listen);
+  if (!server.ok()) return OfConfiguration(server.status());
+  options.make_pipeline_link = (*server)->Factory();
+  ASSIGN_OR_RETURN(const v1::DeviceFacts device, FindDevice(options));
   if (options.threads == 0) {
     options.threads = device.name().empty() ? std::max(1u, std::thread::hardware_concurrency()) : 1;
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobRunner> runner, JobRunner::Create(options));
+  absl::StatusOr<std::unique_ptr<JobRunner>> runner = JobRunner::Create(options);
+  if (!runner.ok()) return OfConfiguration(runner.status());
   ASSIGN_OR_RETURN(const double flops_per_second,
                    MeasureFlopsPerSecond(options.backend, options.device, kProbeTime), "--backend");
-  absl::StatusOr<std::unique_ptr<NodeAgent>> agent = NodeAgent::Start(
-      AgentOptions(options, device, server->address(), flops_per_second, signal, &log),
-      [&runner](const auto& assignments) { runner->Reconcile(assignments); });
-  if (absl::IsCancelled(agent.status())) return absl::OkStatus();
-  if (!agent.ok()) return WithContext(agent.status(), "--coordinator");
-  AgentSink sink(agent->get());
-  runner->Start(&sink);
-  const std::string& ready_file = absl::GetFlag(FLAGS_ready_file);
-  absl::Status status =
-      ready_file.empty() ? absl::OkStatus() : WriteReadyFile(ready_file, options.name);
+  NodeAgent::Options agent_options =
+      AgentOptions(flags, options, device, (*server)->address(), flops_per_second);
+  agent_options.log = &log;
+  agent_options.cancelled = [signal] { return signal->requested(); };
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<NodeAgent> agent,
+      NodeAgent::Start(std::move(agent_options),
+                       [&runner](const auto& assignments) { (*runner)->Reconcile(assignments); }),
+      "--coordinator");
+  AgentSink sink(agent.get());
+  ReportCounts reports(&sink);
+  const WorkerMetrics metrics(
+      {options.backend, device, options.threads, flops_per_second, (*server)->address()}, &reports,
+      &ProcessCounters());
+  const ShowSource show(admin, &metrics);
+  (*runner)->Start(&reports);
+  admin->readiness()->SetReady();
+  absl::Status written;
+  if (!flags.daemon.ready_file.empty()) {
+    written = OfConfiguration(
+        WithContext(WriteReadyFile(flags.daemon.ready_file, options.name), "--ready_file"));
+  }
   LogInfo("worker ready", "name=%s backend=%s device=%s threads=%d address=%s gflops=%.1f",
           options.name, options.backend, LogValue(device.name()), options.threads,
-          LogValue(server->address()), flops_per_second / 1e9);
-  while (status.ok() && !signal.WaitFor(absl::Milliseconds(500))) status = (*agent)->stopped();
-  (*agent)->EndWaits();
-  runner->Stop();
-  const std::string reason = status.ok() ? signal.name() : std::string(status.message());
-  (*agent)->Leave(reason, kLeaveDeadline);
-  server->Shutdown();
-  LogInfo("worker ends", "name=%s reason=%s", options.name, LogValue(reason));
-  return status;
+          LogValue((*server)->address()), flops_per_second / 1e9);
+  parts.serving = absl::StrCat("working for ", flags.coordinator, " as ", options.name);
+  parts.stopped = [&agent, &written] { return written.ok() ? agent->stopped() : written; };
+  parts.alive = [pulse] { pulse->Beat(); };
+  parts.describe = [&parts] { return absl::StrCat(parts.serving, " ", DescribeProcess()); };
+  parts.drain = [&agent, admin](absl::Duration timeout) {
+    admin->readiness()->SetNotReady("draining");
+    agent->Drain(timeout);
+  };
+  const DaemonEnd end = RunDaemonLoop(parts, signal, notifier);
+  admin->readiness()->SetNotReady("ending");
+  agent->EndWaits();
+  (*runner)->Stop();
+  agent->Leave(end.reason, kLeaveDeadline);
+  (*server)->Shutdown();
+  LogInfo("worker ends", "name=%s reason=%s", options.name, LogValue(end.reason));
+  return end;
 }
 
-std::vector<char*> ParseFlags(int argc, char** argv) {
-  const BadUsageExit bad_usage;
-  return absl::ParseCommandLine(argc, argv);
+int Main(int argc, char** argv) {
+  const ProgramText program = WorkerProgram();
+  const Invocation invocation = Invocation::Of(argc, argv, environ);
+  WorkerFlags flags;
+  FlagSet set;
+  flags.AddFlags(&set);
+  const std::string version =
+      VersionLine(program.name, HasBackend("cuda") ? "CUDA yes" : "CUDA no");
+  const std::optional<ExitCode> answer =
+      ReadDaemonFlags(invocation, program, version, flags.daemon, &set);
+  if (answer.has_value()) return static_cast<int>(*answer);
+  const absl::Status check = flags.Check();
+  if (!check.ok()) return EndWithUsage(program, check);
+  LimitProcess(flags.daemon.core_dumps);
+  RouteGrpcLog();
+  const absl::Status format = flags.admin.SetUpLog(program.name);
+  if (!format.ok()) return EndWithUsage(program, format);
+  DaemonReload reload(set.values(), [&invocation] { return ReadValues<WorkerFlags>(invocation); });
+  reload.OnChange("log_level", [](const std::string& level) { return SetLogLevel(level); });
+  DaemonParts parts;
+  parts.drain_timeout = flags.daemon.drain_timeout;
+  parts.reload = [&reload] { reload.Run(); };
+  // Before gRPC has threads, which would take the signals.
+  ShutdownSignal signal;
+  ServiceNotifier notifier(invocation.environment);
+  const absl::StatusOr<std::shared_ptr<ProcessCredentials>> credentials =
+      ProcessCredentials::ForDaemon(flags.security, RoleSet(Role::kWorker));
+  if (!credentials.ok()) return EndDaemon(program, credentials.status());
+  SetProcessCredentials(*credentials);
+  WorkerOptions options = flags.Options();
+  // A certificate with a name allows no other one.
+  const std::optional<Identity>& identity = (*credentials)->identity();
+  if (flags.name.empty() && identity.has_value() && !identity->name.empty()) {
+    options.name = identity->name;
+  }
+  reload.OnReload("credentials", [&credentials]() -> absl::StatusOr<std::string> {
+    (*credentials)->Reload();
+    return "";
+  });
+  // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
+  // when a large tensor does not fit into the connection.
+  grpc_init();
+  DaemonAdmin admin({"worker", options.name, options.incarnation, FlagsInEffect(set)});
+  const absl::StatusOr<DaemonEnd> end =
+      Work(flags, std::move(options), std::move(parts), &admin, &signal, &notifier);
+  if (absl::IsCancelled(end.status()) && signal.requested()) return 128 + signal.number();
+  if (!end.ok()) return EndDaemon(program, end.status());
+  if (!end->status.ok()) return EndDaemon(program, end->status);
+  return static_cast<int>(end->exit_code());
 }
 
 }  // namespace
 }  // namespace sangam
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const absl::string_view argument = argv[i];
-    if (argument == "--help") return std::fputs(sangam::kHelp, stdout) < 0;
-    if (argument == "--version") return std::printf("sangam-worker %s\n", sangam::kVersion) < 0;
-  }
   absl::InitializeSymbolizer(argv[0]);
   absl::InstallFailureSignalHandler(absl::FailureSignalHandlerOptions());
-  const std::vector<char*> rest = sangam::ParseFlags(argc, argv);
-  absl::Status status = sangam::SetLogLevel(absl::GetFlag(FLAGS_log_level));
-  if (rest.size() > 1) {
-    status = absl::InvalidArgumentError(absl::StrCat("found \"", rest[1], "\", expected flags"));
-  } else if (absl::GetFlag(FLAGS_coordinator).empty()) {
-    status = absl::InvalidArgumentError("--coordinator=HOST:PORT is required");
-  }
-  if (!status.ok()) {
-    std::fprintf(stderr, "sangam-worker: %s; see --help\n", std::string(status.message()).c_str());
-    return 2;
-  }
-  sangam::RouteGrpcLog();
-  status = sangam::Serve(sangam::OptionsFromFlags());
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "sangam-worker: %s\n", status.ToString().c_str());
-  return 1;
+  return sangam::Main(argc, argv);
 }

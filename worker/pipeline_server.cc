@@ -38,7 +38,9 @@ absl::StatusOr<std::string> AddressOf(const HostPort& bound, const std::string& 
 }  // namespace
 
 PipelineServer::PipelineServer(const Options& options)
-    : options_(options), service_(options.service, &registry_) {}
+    : options_(options),
+      budget_(options.memory_budget, &refusals_),
+      service_(options.service, &registry_) {}
 
 absl::StatusOr<std::unique_ptr<PipelineServer>> PipelineServer::Start(const Options& options) {
   std::unique_ptr<PipelineServer> server(new PipelineServer(options));
@@ -49,6 +51,13 @@ absl::StatusOr<std::unique_ptr<PipelineServer>> PipelineServer::Start(const Opti
 absl::Status PipelineServer::Listen() {
   ServerRunner::Options runner;
   runner.listen = options_.listen;
+  runner.max_connections = options_.max_connections;
+  runner.stalled_call_timeout = options_.stalled_call_timeout;
+  if (options_.memory_budget > 0) runner.budget = &budget_;
+  runner.counts = &refusals_;
+  runner.services = {"sangam.v1.PipelineService"};
+  runner.readiness = options_.readiness;
+  runner.calls = options_.calls;
   ASSIGN_OR_RETURN(
       runner_,
       ServerRunner::Start(runner,

@@ -1,10 +1,17 @@
 #ifndef SANGAM_WORKER_PIPELINE_SERVER_H_
 #define SANGAM_WORKER_PIPELINE_SERVER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/memory_budget.h"
+#include "common/base/readiness.h"
+#include "common/base/refusal_counts.h"
+#include "common/metrics/call_counts.h"
 #include "common/rpc/server_runner.h"
 #include "worker/rpc/flow_registry.h"
 #include "worker/rpc/grpc_pipeline_link.h"
@@ -20,6 +27,12 @@ class PipelineServer {
   struct Options {
     std::string listen = "127.0.0.1:0";  // "host:port"; port 0: one that is free
     std::string advertise;               // "host" or "host:port"; empty: where it listens
+    uint64_t memory_budget = 0;          // bytes of other workers' messages; 0: no limit
+    size_t max_connections = 2048;
+    absl::Duration stalled_call_timeout = absl::Seconds(30);
+    // As ServerRunner's.
+    const Readiness* readiness = nullptr;
+    CallCounts* calls = nullptr;
     PipelineService::Options service;
     GrpcPipelineLink::Options link;
   };
@@ -34,6 +47,9 @@ class PipelineServer {
   // advertised: then it is where the coordinator sees the worker come from.
   const std::string& address() const { return address_; }
 
+  // What was refused, for metrics. Valid as long as the server lives.
+  const RefusalCounts& refusals() const { return refusals_; }
+
   // Makes links that other workers reach by this server, which must outlive them.
   PipelineLinkFactory Factory();
 
@@ -46,6 +62,8 @@ class PipelineServer {
 
   const Options options_;
   // What stands lower uses what stands above.
+  RefusalCounts refusals_;
+  MemoryBudget budget_;
   FlowRegistry registry_;
   PipelineService service_;
   std::unique_ptr<ServerRunner> runner_;

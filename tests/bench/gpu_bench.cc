@@ -5,9 +5,11 @@
 //   products   beside the same call of cuBLAS alone, in turns
 //   attention  forward and backward
 //   step       a forward and backward pass of a GPT-2 of 124 million parameters beside the sum of
-//   its products, and the
-//              share of the GPU's peak that it uses
+//              its products, and the share of the GPU's peak that it uses
+//   graphs     passes with and without CUDA graphs, in turns: of that model, and of a small
+//              perceptron
 //   overlap    copies in both directions beside products
+//   exchange   steps of a whole worker with a server over loopback, beside steps without one
 //
 // Wall times around what was asked for and a wait for it. Medians over 7 samples of at least 20 ms,
 // [min..max].
@@ -36,6 +38,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "proto/model.pb.h"
+#include "tests/bench/exchange_step.h"
 #include "tests/bench/model_step.h"
 #include "tests/testing/device_matrix.h"
 #include "worker/backend/backend.h"
@@ -338,6 +341,79 @@ void PrintStep(const Options& options, Precision precision) {
   std::printf("\n");
 }
 
+v1::ModelSpec Perceptron(uint64_t width, int layers) {
+  v1::ModelSpec model;
+  model.add_input_shape(width);
+  for (int l = 0; l < layers; ++l) {
+    v1::BlockSpec* block = model.add_block();
+    block->set_name(absl::StrCat("layer", l));
+    block->add_layer()->mutable_linear()->set_out_features(width);
+    if (l + 1 < layers) block->add_layer()->mutable_relu();
+  }
+  return model;
+}
+
+void PrintGraphs(const Options& options) {
+  struct Sizes {
+    std::string name;
+    v1::ModelSpec model;
+    bool tokens;
+    int64_t rows, largest_input;
+  };
+  GptSize gpt = {8, 1024, 50257, 768, 12, 12};
+  if (options.small) gpt = {2, 16, 101, 32, 2, 2};
+  const std::vector<Sizes> all = {
+      {"the GPT", Gpt(gpt), true, gpt.sequences, gpt.vocabulary},
+      {"a perceptron, 4 x 256, 64 samples", Perceptron(256, 4), false, 64, 2}};
+  for (const Sizes& sizes : all) {
+    const auto backend = ValueOf(CreateBackend("cuda", Precision::kBf16));
+    v1::LossSpec loss;
+    if (sizes.tokens) {
+      loss.mutable_token_cross_entropy();
+    } else {
+      loss.mutable_softmax_cross_entropy();
+    }
+    ModelStep model(backend.get(), sizes.model, loss, sizes.rows, sizes.largest_input);
+    const auto in_sequence = [&] {
+      backend->BeginSequence();
+      model.Run();
+      CheckOk(backend->EndSequence());
+    };
+    // Recorded before it is measured.
+    for (int i = 0; i < 3; ++i) in_sequence();
+    const std::vector<Seconds> times =
+        Measure(options, backend.get(), {[&] { model.Run(); }, in_sequence});
+    std::printf(
+        "\ngraphs, %s, BF16: a pass %.3f ms [%.3f..%.3f] without, %.3f ms [%.3f..%.3f] with, ratio "
+        "%.3f\n",
+        sizes.name.c_str(), times[0].median * 1e3, times[0].min * 1e3, times[0].max * 1e3,
+        times[1].median * 1e3, times[1].min * 1e3, times[1].max * 1e3,
+        times[1].median / times[0].median);
+  }
+}
+
+void PrintExchange(const Options& options) {
+  ExchangeJob job;
+  if (options.small) {
+    job.width = 32;
+    job.layers = 3;
+    job.batch = 8;
+    job.steps = 12;
+    job.page_elements = 256;
+  }
+  std::printf("\nworker and server over loopback: a perceptron of %d parameters, batches of %d\n",
+              static_cast<int>(NumParameters(job)), static_cast<int>(job.batch));
+  for (const bool graphs : {true, false}) {
+    job.graphs = graphs;
+    const double without = SecondsOfStep(job, Exchange::kNothing);
+    const double with = SecondsOfStep(job, Exchange::kServer);
+    std::printf(
+        "  graphs %s: a step %.3f ms, without push and pull %.3f ms: %.3f ms lost to push and "
+        "pull\n",
+        graphs ? "on" : "off", with * 1e3, without * 1e3, (with - without) * 1e3);
+  }
+}
+
 void PrintOverlap(const Options& options) {
   const auto backend = ValueOf(CreateBackend("cuda", Precision::kBf16));
   const int64_t n = options.small ? 64 : 4096;
@@ -408,7 +484,9 @@ int Main(int argc, char** argv) {
   for (const Precision precision : precisions) PrintProducts(options, precision);
   for (const Precision precision : precisions) PrintAttention(options, precision);
   for (const Precision precision : precisions) PrintStep(options, precision);
+  PrintGraphs(options);
   PrintOverlap(options);
+  PrintExchange(options);
   return 0;
 }
 

@@ -3,7 +3,11 @@
 
 Each job file is run by `sangam run` and, its model built from the same file, by Debian's python3-torch:
 one worker beside one process, two workers beside DistributedDataParallel over gloo with two processes;
-one compute thread each. PyTorch has its data in memory as normalised floats, so it loads nothing while it
+one compute thread each. The cut of a batch into micro-batches is part of the arithmetic in both systems:
+PyTorch takes the whole batch in each process, or its part of it, at once; a job of Sangam is cut as its file
+says, into more pieces than it has workers, so that more workers could share them. Where the pieces are so
+small that this costs speed (the first of the jobs), Sangam is shown with both cuts: its file's, and PyTorch's
+(batch.micro_batches = batch.shares = the number of processes). PyTorch has its data in memory as normalised floats, so it loads nothing while it
 trains. Speeds are those of the training steps after the first epoch, without evaluation. Ratios are
 of the same turn, median [min..max]; above 1 Sangam is faster. Accuracies need not be equal: the random
 numbers differ.
@@ -32,10 +36,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNFILES = os.path.join(HERE, "..", "..")
 DATA_ROOT = os.environ.get("SANGAM_DATA_ROOT", "/usr/share/datasets/fashion-mnist")
 JOBS = [
-    "deploy/jobs/fashion_mnist_mlp.textproto",
+    "deploy/jobs/fashion_mnist_mlp.textproto",  # see BOTH_CUTS
     "deploy/jobs/fashion_mnist_cnn.textproto",
     "deploy/jobs/residual_cnn.textproto",
 ]
+# Jobs that are run with PyTorch's cut too.
+BOTH_CUTS = ["fashion-mnist-mlp"]
 # Where Debian has OpenBLAS's libblas.so.3.
 BLAS_FOLDERS = ["/usr/lib/x86_64-linux-gnu/openblas-pthread", "/usr/lib/x86_64-linux-gnu/openblas-openmp",
                 "/usr/lib/x86_64-linux-gnu/openblas-serial"]
@@ -269,12 +275,14 @@ def of_torch(path, world):
     return result["speed"], result["accuracy"]
 
 
-def of_sangam(path, workers, epochs):
+def of_sangam(path, workers, epochs, cut=None):
+    """`cut`: micro-batches and shares; None: as the file says."""
+    changes = [] if cut is None else ["--set", "batch.micro_batches=%d" % cut, "--set", "batch.shares=%d" % cut]
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         client = os.path.join(RUNFILES, "client", "sangam")
         run = subprocess.run([client, "run", path, "--workers=%d" % workers, "--servers=1", "--threads=1",
-                              "--set", "evaluation.every_epochs=0", "--data_root=" + DATA_ROOT, "--out=" + out],
+                              "--set", "evaluation.every_epochs=0", "--data_root=" + DATA_ROOT, "--out=" + out] + changes,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S)
         if run.returncode != 0:
             sys.exit("sangam failed:\n" + run.stdout)
@@ -291,19 +299,26 @@ def of_sangam(path, workers, epochs):
 
 
 def show(name, values):
-    print("%-58s %8.3f [%.3f..%.3f]" % (name, statistics.median(values), min(values), max(values)), flush=True)
+    print("%-68s %8.3f [%.3f..%.3f]" % (name, statistics.median(values), min(values), max(values)), flush=True)
 
 
 def compare(path, turns):
     job = load_job(path)
     if job.epochs < 2:
         sys.exit("%s: epochs: found %d, expected at least 2: the first one warms up" % (path, job.epochs))
-    sides = {
-        "sangam, 1 worker": lambda: of_sangam(path, 1, job.epochs),
-        "torch, 1 process": lambda: of_torch(path, 1),
-        "sangam, 2 workers": lambda: of_sangam(path, 2, job.epochs),
-        "torch, DDP with 2 processes": lambda: of_torch(path, 2),
-    }
+    # By number of workers and processes: how Sangam cuts the batches, and into how many micro-batches.
+    file_cut = "cut in %d by the job file" % max(1, job.batch.micro_batches)
+    cuts = {count: [(file_cut, None)] for count in (1, 2)}
+    if job.name in BOTH_CUTS:
+        for count, named in cuts.items():
+            named.append(("cut in %d as torch's" % count, count))
+    sides, pairs = {}, []
+    for count, theirs in ((1, "torch, 1 process"), (2, "torch, DDP with 2 processes")):
+        for name, cut in cuts[count]:
+            ours = "sangam, %d worker%s, %s" % (count, "s" if count > 1 else "", name)
+            sides[ours] = lambda count=count, cut=cut: of_sangam(path, count, job.epochs, cut)
+            pairs.append((ours, theirs))
+        sides[theirs] = lambda count=count: of_torch(path, count)
     speeds = {side: [] for side in sides}
     accuracies = {side: [] for side in sides}
     for _ in range(turns):
@@ -311,13 +326,12 @@ def compare(path, turns):
             speed, accuracy = run()
             speeds[side].append(speed)
             accuracies[side].append(accuracy)
-    print(job.name)
+    print("%s, batches of %d" % (job.name, job.batch.size))
     for side in sides:
         show("  %s, samples/s" % side, speeds[side])
     for side in sides:
         show("  %s, test accuracy" % side, accuracies[side])
-    names = list(sides)
-    for ours, theirs in ((names[0], names[1]), (names[2], names[3])):
+    for ours, theirs in pairs:
         show("  %s / %s" % (ours, theirs), [a / b for a, b in zip(speeds[ours], speeds[theirs])])
 
 

@@ -165,13 +165,20 @@ same() {
 }
 export -f train same
 
-# spread NAME JOB ARGUMENTS...: one worker; two workers on the one GPU; a pipeline of two.
+# A worker that gives its device one operation after another.
+export plain_worker="$unpacked/bin/sangam-worker-without-graphs"
+printf '#!/bin/bash\nexec "%s" --cuda_graphs=off "$@"\n' "$unpacked/bin/sangam-worker" >"$plain_worker"
+chmod +x "$plain_worker"
+
+# spread NAME JOB ARGUMENTS...: one worker; the same without CUDA graphs; two workers on the one GPU; a pipeline of two.
 spread() {
   local name="$1" job="$2"
   shift 2
   check "$name.1-worker" 60 train "$name-1" "$job" "$@" --workers=1 --set strategy=DATA_PARALLEL
+  check "$name.no-graphs" 60 train "$name-n" "$job" "$@" --workers=1 --set strategy=DATA_PARALLEL --worker_binary="$plain_worker"
   check "$name.2-workers" 60 train "$name-2" "$job" "$@" --workers=2 --set strategy=DATA_PARALLEL
   check "$name.2-stages" 60 train "$name-s" "$job" "$@" --workers=2 --set strategy=MODEL_PARALLEL
+  check "$name.no-graphs.same" 5 same "$name-1" "$name-n"
   check "$name.2-workers.same" 5 same "$name-1" "$name-2"
   check "$name.2-stages.same" 5 same "$name-1" "$name-s"
 }

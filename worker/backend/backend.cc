@@ -101,6 +101,28 @@ absl::Status CheckColumns(absl::string_view operation, absl::string_view name, C
                                                  first));
 }
 
+absl::Status CheckTerms(absl::string_view operation, const std::vector<RowTerm>& terms,
+                        int64_t rows) {
+  int64_t found = 0;
+  uint64_t waiting = 0;
+  for (const RowTerm& term : terms) {
+    ++waiting;
+    if (term.rows < 0 || term.rows > rows - found || waiting > kMaxRowTermDepth ||
+        term.additions >= waiting) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(operation, ": terms: found one of ", term.rows, " rows and ", term.additions,
+                       " additions behind ", found, " of ", rows, " rows in ", waiting - 1,
+                       " sums, expected no more rows and fewer additions than sums, at most ",
+                       kMaxRowTermDepth));
+    }
+    found += term.rows;
+    waiting -= term.additions;
+  }
+  if (found == rows && waiting == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(operation, ": terms: found ", found, " rows in ",
+                                                 waiting, " sums, expected ", rows, " in 1"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BackendMemory>> Backend::Allocate(int64_t num_elements) {
@@ -133,6 +155,35 @@ absl::Status Backend::SumRows(ConstMatrix in, bool accumulate, Matrix out) {
   RETURN_IF_ERROR(CheckShape("sum rows", "out", out, 1, in.cols));
   RETURN_IF_ERROR(CheckApart("sum rows", "in", in, out));
   return out.size() == 0 ? absl::OkStatus() : DoSumRows(in, accumulate, out);
+}
+
+absl::Status Backend::GemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
+                                  Matrix c) {
+  GemmArguments product;
+  product.a = a;
+  product.transpose_a = true;
+  product.b = b;
+  product.c = c;
+  RETURN_IF_ERROR(CheckGemm(product));
+  RETURN_IF_ERROR(CheckTerms("gemm", terms, a.rows));
+  return c.size() == 0 ? absl::OkStatus() : DoGemmOfTerms(a, b, terms, c);
+}
+
+absl::Status Backend::SumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms,
+                                     Matrix out) {
+  RETURN_IF_ERROR(CheckView("sum rows", "in", in));
+  RETURN_IF_ERROR(CheckShape("sum rows", "out", out, 1, in.cols));
+  RETURN_IF_ERROR(CheckApart("sum rows", "in", in, out));
+  RETURN_IF_ERROR(CheckTerms("sum rows", terms, in.rows));
+  return out.size() == 0 ? absl::OkStatus() : DoSumRowsOfTerms(in, terms, out);
+}
+
+absl::Status Backend::DoGemmOfTerms(ConstMatrix, ConstMatrix, const std::vector<RowTerm>&, Matrix) {
+  return absl::UnimplementedError(absl::StrCat("backend ", name(), ": rows do not stand alone"));
+}
+
+absl::Status Backend::DoSumRowsOfTerms(ConstMatrix, const std::vector<RowTerm>&, Matrix) {
+  return absl::UnimplementedError(absl::StrCat("backend ", name(), ": rows do not stand alone"));
 }
 
 absl::Status Backend::Activate(Activation activation, ConstMatrix in, Matrix out) {

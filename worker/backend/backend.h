@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -78,7 +79,7 @@ std::unique_ptr<PendingSums> KnownSums(const ClassificationSums& sums);
 //
 // Elementwise operations may write to one of their inputs (the very same matrix); any other overlap
 // of an output with an input is an error. No operation allocates once the largest shapes have been
-// seen, but for what a vendor's library does inside.
+// seen or rehearsed, but for what a vendor's library does inside.
 //
 // Errors of all operations:
 //   InvalidArgument    shapes that do not fit, a missing pointer, a forbidden overlap; nothing was
@@ -108,6 +109,12 @@ class Backend {
   }
   static constexpr int64_t kAllocationElements = 64;
 
+  // Whether a row has the same bits alone and among any others: in Gemm a row of c, for a given
+  // kind, n and k, and in all other operations on rows; and whether an element of a product with
+  // transposed `a` depends on its own column of `a` alone. Then micro-batches may be computed
+  // together. Only such a backend has GemmOfTerms and SumRowsOfTerms.
+  virtual bool rows_stand_alone() const { return false; }
+
   // Copies between the host and the backend's memory. `host` holds as many floats as the matrix; it
   // must stay unchanged until Synchronize.
   absl::Status Upload(const float* host, Matrix to);
@@ -115,6 +122,21 @@ class Backend {
 
   // Waits until all that was asked for is done.
   virtual absl::Status Synchronize() = 0;
+
+  // From BeginSequence to EndSequence operations may be kept, so that the device gets as one piece
+  // what it was given in the same way before; results are the same. What is kept is begun at
+  // EndSequence at the latest, and before Synchronize, Record, WaitFor, copies between host and
+  // device and losses. Errors of operations may come there. BeginSequence in a sequence goes on
+  // with it.
+  virtual void BeginSequence() {}
+  virtual absl::Status EndSequence() { return absl::OkStatus(); }
+
+  // From BeginRehearsal to EndRehearsal nothing is computed: the backend notes what operations and
+  // losses of these shapes need besides their matrices, and takes it at the end. Matrices must be
+  // the backend's as ever. False: the backend cannot, and there must be no EndRehearsal. Errors of
+  // EndRehearsal: ResourceExhausted  says how much was needed
+  virtual bool BeginRehearsal() { return false; }
+  virtual absl::Status EndRehearsal() { return absl::OkStatus(); }
 
   // For backends with memory of their own, so that copies go on beside the computation. Where host
   // memory is the backend's they copy at once.
@@ -146,6 +168,16 @@ class Backend {
 
   // out[0, j] = sum over i of in[i, j], or += when `accumulate`; out: [1, in.cols].
   absl::Status SumRows(ConstMatrix in, bool accumulate, Matrix out);
+
+  // c = a^T b, summed as `terms` say: the same bits as one Gemm (with transposed `a`) for each
+  // term's rows and Adds between their results, but c is written once. Errors: InvalidArgument
+  // terms that are not of a.rows rows, or do not leave one sum
+  //         Unimplemented    rows_stand_alone() is false
+  absl::Status GemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
+                           Matrix c);
+
+  // SumRows, in the same way.
+  absl::Status SumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms, Matrix out);
 
   // out = f(in), elementwise.
   absl::Status Activate(Activation activation, ConstMatrix in, Matrix out);
@@ -310,6 +342,10 @@ class Backend {
   virtual absl::Status DoCopy(ConstMatrix in, Matrix out) = 0;
   virtual absl::Status DoGemm(const GemmArguments& arguments) = 0;
   virtual absl::Status DoSumRows(ConstMatrix in, bool accumulate, Matrix out) = 0;
+  virtual absl::Status DoGemmOfTerms(ConstMatrix a, ConstMatrix b,
+                                     const std::vector<RowTerm>& terms, Matrix c);
+  virtual absl::Status DoSumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms,
+                                        Matrix out);
   virtual absl::Status DoActivate(Activation activation, ConstMatrix in, Matrix out) = 0;
   virtual absl::Status DoActivateBackward(Activation activation, ConstMatrix kept,
                                           ConstMatrix output_gradient, Matrix input_gradient) = 0;

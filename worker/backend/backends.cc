@@ -27,7 +27,12 @@ BackendKind Cpu() {
   cpu.is_native = [](int, Precision precision) {
     return precision == Precision::kFp32 || (precision == Precision::kBf16 && CpuMultipliesBf16());
   };
-  cpu.describe = [](int) { return BackendDevice(); };
+  cpu.describe = [](int) {
+    BackendDevice device;
+    device.compute_capability = CpuKernelSet();
+    return device;
+  };
+  cpu.rows_stand_alone = [](int, Precision precision) { return CpuOrdersProducts(precision); };
   return cpu;
 }
 
@@ -73,6 +78,12 @@ absl::StatusOr<BackendDevice> DescribeBackend(absl::string_view name, int device
 bool IsNative(absl::string_view name, Precision precision, int device) {
   const absl::StatusOr<const BackendKind*> kind = Find(name);
   return kind.ok() && (*kind)->is_native(device, precision);
+}
+
+bool RowsStandAlone(absl::string_view name, Precision precision, int device) {
+  const absl::StatusOr<const BackendKind*> kind = Find(name);
+  return kind.ok() && (*kind)->rows_stand_alone != nullptr &&
+         (*kind)->rows_stand_alone(device, precision);
 }
 
 }  // namespace sangam

@@ -15,11 +15,11 @@
 // Which backends a program has: "cpu" always, others by what is linked into it.
 namespace sangam {
 
-// What a backend computes on; empty for the CPU.
+// What a backend computes on.
 struct BackendDevice {
-  std::string name;                // "NVIDIA H200"
+  std::string name;                // "NVIDIA H200"; of the CPU empty
   uint64_t memory_bytes = 0;       // in all
-  std::string compute_capability;  // "9.0"
+  std::string compute_capability;  // "9.0"; of the CPU its kernel set, "AVX2"
   std::string driver;              // the newest CUDA that the driver supports, "13.0"
   std::string runtime;             // the CUDA that the program was built with
 };
@@ -31,6 +31,8 @@ struct BackendKind {
   // As IsNative.
   std::function<bool(int device, Precision precision)> is_native;
   std::function<absl::StatusOr<BackendDevice>(int device)> describe;
+  // As RowsStandAlone; none: they do not.
+  std::function<bool(int device, Precision precision)> rows_stand_alone;
 };
 
 // Adds a backend to the program's. Called before main, by what defines it. The result is true, to
@@ -54,6 +56,9 @@ absl::StatusOr<BackendDevice> DescribeBackend(absl::string_view name, int device
 // not, it computes the same with binary32 products, no faster; sums may then have another order, so
 // that only machines that answer alike give the same bits.
 bool IsNative(absl::string_view name, Precision precision, int device = 0);
+
+// Backend::rows_stand_alone() of such a backend.
+bool RowsStandAlone(absl::string_view name, Precision precision, int device = 0);
 
 }  // namespace sangam
 

@@ -10,6 +10,16 @@ namespace sangam {
 // What a product does to each row before it is written: add `bias`, then take max(., 0).
 enum class Epilogue { kNone, kBias, kBiasRelu };
 
+// How a sum over the rows of a matrix is bracketed, in postfix notation: the sum over the next
+// `rows` rows (0 of them: it is 0), then `additions` times the two newest sums are added, the older
+// one being the left one. At the end one sum is left.
+struct RowTerm {
+  int64_t rows = 0;
+  uint32_t additions = 0;
+};
+// Sums that may wait at once: enough for any tree over 2^32 terms.
+inline constexpr uint32_t kMaxRowTermDepth = 34;
+
 // relu(x) = max(x, 0). gelu(x) = x Phi(x) with the exact normal distribution function (Hendrycks &
 // Gimpel 2016). tanh(x). sigmoid(x) = 1 / (1 + exp(-x)).
 enum class Activation { kRelu, kGelu, kTanh, kSigmoid };

@@ -16,6 +16,23 @@
 
 namespace sangam {
 
+namespace {
+
+// Eight floats, wherever they lie. Written out, because the compiler leaves a plain loop of unknown
+// length as it is at -O2, and then a step of many shares spends more time here than in some of its
+// products.
+using Eight = float __attribute__((vector_size(32), aligned(4), may_alias));
+
+void AddTo(const float* from, size_t count, float* to) {
+  size_t e = 0;
+  for (; e + 8 <= count; e += 8) {
+    *reinterpret_cast<Eight*>(to + e) += *reinterpret_cast<const Eight*>(from + e);
+  }
+  for (; e < count; ++e) to[e] += from[e];
+}
+
+}  // namespace
+
 absl::StatusOr<GradientSum> GradientMerge::AddRight::operator()(GradientSum left,
                                                                 const GradientSum& right) const {
   if (left.values.size() != right.values.size()) {
@@ -23,10 +40,7 @@ absl::StatusOr<GradientSum> GradientMerge::AddRight::operator()(GradientSum left
                                                    right.values.size(),
                                                    " elements cannot be added"));
   }
-  float* __restrict to = left.values.data();
-  const float* __restrict from = right.values.data();
-  const size_t count = left.values.size();
-  for (size_t e = 0; e < count; ++e) to[e] += from[e];
+  AddTo(right.values.data(), left.values.size(), left.values.data());
   left.samples += right.samples;
   return left;
 }
@@ -40,20 +54,21 @@ GradientMerge::GradientMerge(ShareSpan worker_shares, uint32_t shares)
   SANGAM_CHECK(!worker_shares.empty());
 }
 
-absl::StatusOr<std::optional<GradientMerge::Finished>> GradientMerge::Add(uint32_t share,
+absl::StatusOr<std::optional<GradientMerge::Finished>> GradientMerge::Add(ShareSpan span,
                                                                           GradientSum gradient) {
-  const ShareSpan span{share, share + 1};
-  if (!worker_shares_.Contains(span)) {
+  if (span.empty() || !worker_shares_.Contains(span)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("share ", share, ": expected one of ", ToString(worker_shares_)));
+        absl::StrCat("shares ", ToString(span), ": expected some of ", ToString(worker_shares_)));
   }
-  const uint32_t index = share - worker_shares_.begin;
-  if (added_[index]) {
-    return absl::AlreadyExistsError(absl::StrCat("share ", share, " was added twice in one step"));
+  const auto first = added_.begin() + (span.begin - worker_shares_.begin);
+  const auto end = first + span.size();
+  if (const auto twice = std::find(first, end, true); twice != end) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("share ", span.begin + (twice - first), " was added twice in one step"));
   }
   RETURN_IF_ERROR(tree_.Add(span, std::move(gradient)).status());
-  added_[index] = true;
-  --missing_;
+  std::fill(first, end, true);
+  missing_ -= span.size();
   const bool last = missing_ == 0;
   if (last) {
     std::fill(added_.begin(), added_.end(), false);

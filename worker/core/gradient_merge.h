@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,11 +40,16 @@ class GradientMerge {
   // REQUIRES: worker_shares is not empty and lies within [0, shares).
   GradientMerge(ShareSpan worker_shares, uint32_t shares);
 
-  // Adds the gradient of one share; the merge may write into `gradient`'s buffer, and lets go of
-  // buffers that were added to others. Returns the maximal span that became complete, if one did.
-  // Errors: InvalidArgument  the share is not the worker's, or the lengths of two gradients differ
-  //         AlreadyExists    the share was added in this step
-  absl::StatusOr<std::optional<Finished>> Add(uint32_t share, GradientSum gradient);
+  // Adds the gradient of `span`, a node of the job's tree; the merge may write into `gradient`'s
+  // buffer, and lets go of buffers that were added to others. Returns the maximal span that became
+  // complete, if one did. Errors: InvalidArgument  shares that are not the worker's or no node of
+  // the tree, or the lengths
+  //                          of two gradients differ
+  //         AlreadyExists    a share was added in this step
+  absl::StatusOr<std::optional<Finished>> Add(ShareSpan span, GradientSum gradient);
+  absl::StatusOr<std::optional<Finished>> Add(uint32_t share, GradientSum gradient) {
+    return Add(ShareSpan{share, share + 1}, std::move(gradient));
+  }
 
  private:
   // Adds the right sum to the left one, element by element.

@@ -8,9 +8,13 @@ namespace sangam {
 
 std::string ToString(const Instruction& instruction) {
   const std::string block = absl::StrCat(" b", instruction.block);
-  const std::string micro_batch = absl::StrCat(" mb ", instruction.index);
+  const std::string index =
+      instruction.count == 1
+          ? absl::StrCat(instruction.index)
+          : absl::StrCat(instruction.index, "-", instruction.index + instruction.count - 1);
+  const std::string micro_batch = absl::StrCat(" mb ", index);
   const std::string boundary = absl::StrCat(" boundary ", instruction.boundary, micro_batch);
-  const std::string share = absl::StrCat(" share ", instruction.index);
+  const std::string share = absl::StrCat(" share ", index);
   const char* const weights_only = instruction.input_gradient ? "" : " weights only";
   switch (instruction.op) {
     case Op::kLoadBatch:

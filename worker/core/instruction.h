@@ -58,10 +58,13 @@ struct Instruction {
   uint32_t slot = 0;   // of the stage
   uint32_t boundary = 0;
   bool input_gradient = false;
+  // Micro-batches (for kEmitGradient: shares) from `index` on that are computed together.
+  uint32_t count = 1;
 
   friend bool operator==(const Instruction& a, const Instruction& b) {
     return a.op == b.op && a.block == b.block && a.index == b.index && a.chunk == b.chunk &&
-           a.slot == b.slot && a.boundary == b.boundary && a.input_gradient == b.input_gradient;
+           a.slot == b.slot && a.boundary == b.boundary && a.input_gradient == b.input_gradient &&
+           a.count == b.count;
   }
 };
 

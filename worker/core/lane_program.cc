@@ -35,8 +35,11 @@ class LaneProgram::Writer {
     }
     for (const Boundary& boundary : stage.outputs) Add(Op::kSend, 0, boundary.id);
     if (last && training) {
-      Add(Op::kLoss);
-      if (micro_batch_.last_of_share) AddShare(Op::kEndShare, 0);
+      for (uint32_t i = 0; i < micro_batch_.count; ++i) {
+        list_.push_back({Op::kLoss, 0, micro_batch_.index + i, chunk_, slot_});
+        if (!micro_batch_.last_of_share) continue;
+        list_.push_back({Op::kEndShare, 0, micro_batch_.share + i, chunk_, slot_});
+      }
     } else if (last) {
       Add(Op::kScore);
     }
@@ -110,16 +113,14 @@ class LaneProgram::Writer {
   }
 
   void Add(Op op, uint32_t block = 0, uint32_t boundary = 0, bool input_gradient = false) {
-    list_.push_back({op, block, micro_batch_.index, chunk_, slot_, boundary, input_gradient});
-  }
-
-  void AddShare(Op op, uint32_t block) {
-    list_.push_back({op, block, micro_batch_.share, chunk_, slot_, 0, false});
+    list_.push_back({op, block, micro_batch_.index, chunk_, slot_, boundary, input_gradient,
+                     micro_batch_.count});
   }
 
   void Emit(uint32_t block) {
     if (micro_batch_.last_of_share && program_.HasWeights(block)) {
-      AddShare(Op::kEmitGradient, block);
+      list_.push_back({Op::kEmitGradient, block, micro_batch_.share, chunk_, slot_, 0, false,
+                       micro_batch_.count});
     }
   }
 

@@ -16,6 +16,9 @@ struct LaneMicroBatch {
   uint32_t index = 0;  // within the step, or chunk of the evaluation
   uint32_t share = 0;
   bool last_of_share = false;
+  // More than 1: so many micro-batches from `index` on, computed together; each is a share of its
+  // own, and the shares are a node of the tree.
+  uint32_t count = 1;
 };
 
 // Turns the passes of a schedule into instructions for one lane of a worker: what is loaded,

@@ -16,10 +16,16 @@ std::optional<Load> LoadSequence::Next() {
     for (; program != nullptr && window_ < program->windows; ++window_) {
       const std::vector<Instruction>& list = program->lanes[lane_];
       while (position_ < list.size()) {
-        const Instruction& instruction = list[position_++];
-        if (instruction.op != Op::kLoadBatch) continue;
+        const Instruction& instruction = list[position_];
+        const bool loads = instruction.op == Op::kLoadBatch && loaded_ < instruction.count;
+        if (!loads) {
+          ++position_;
+          loaded_ = 0;
+          continue;
+        }
+        const uint32_t within = loaded_++;
         const std::optional<Instruction> load = InWindow(*program, instruction, window_);
-        if (load.has_value()) return Load{*round_, load->index};
+        if (load.has_value()) return Load{*round_, load->index + within};
       }
       position_ = 0;
     }

@@ -40,6 +40,7 @@ class LoadSequence {
   std::optional<Round> round_;
   uint32_t window_ = 0;  // of the round
   size_t position_ = 0;  // within the round's list
+  uint32_t loaded_ = 0;  // micro-batches of the instruction there
 };
 
 }  // namespace sangam

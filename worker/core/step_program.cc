@@ -13,6 +13,7 @@
 #include "common/plan/batch_cut.h"
 #include "common/plan/pipeline_layout.h"
 #include "common/plan/schedule.h"
+#include "common/plan/span.h"
 #include "proto/plan.pb.h"
 #include "worker/core/instruction.h"
 #include "worker/core/lane_program.h"
@@ -76,6 +77,27 @@ std::vector<LaneMicroBatch> MicroBatchesOf(const v1::Plan& plan, IndexRange shar
   return found;
 }
 
+// The node of the tree, or the nodes below it that are no larger than `group`, from left to right.
+void AddGroups(ShareSpan node, uint32_t group, std::vector<LaneMicroBatch>* found) {
+  if (node.size() > group) {
+    const uint32_t middle = SplitPoint(node);
+    AddGroups({node.begin, middle}, group, found);
+    AddGroups({middle, node.end}, group, found);
+    return;
+  }
+  LaneMicroBatch micro_batches{node.begin, node.begin, true};
+  micro_batches.count = node.size();
+  found->push_back(micro_batches);
+}
+
+// The same where shares are computed together: every share is one micro-batch.
+std::vector<LaneMicroBatch> GroupsOf(const v1::Plan& plan, IndexRange shares, uint32_t group) {
+  const ShareSpan range{static_cast<uint32_t>(shares.begin), static_cast<uint32_t>(shares.end)};
+  std::vector<LaneMicroBatch> found;
+  for (const ShareSpan node : MaximalSpans(range, plan.shares())) AddGroups(node, group, &found);
+  return found;
+}
+
 absl::StatusOr<StepProgram> TrainProgram(const v1::Plan& plan, const v1::WorkerPlan& worker,
                                          const ProgramInputs& inputs, const LaneProgram& writer) {
   const uint32_t count = worker.shares().end() - worker.shares().begin();
@@ -83,12 +105,15 @@ absl::StatusOr<StepProgram> TrainProgram(const v1::Plan& plan, const v1::WorkerP
     return absl::InvalidArgumentError(absl::StrCat("found ", inputs.lanes, " lanes for ", count,
                                                    " shares, expected at most one for each"));
   }
+  const bool groups = inputs.group > 1 && plan.ranks() <= 1 && ChunksOf(plan) == 1 &&
+                      plan.micro_batches() == plan.shares();
   StepProgram program;
   for (uint32_t l = 0; l < inputs.lanes; ++l) {
     const IndexRange part = EvenPart(count, inputs.lanes, l);
     const uint64_t first = worker.shares().begin();
+    const IndexRange shares{first + part.begin, first + part.end};
     const std::vector<LaneMicroBatch> micro_batches =
-        MicroBatchesOf(plan, {first + part.begin, first + part.end});
+        groups ? GroupsOf(plan, shares, inputs.group) : MicroBatchesOf(plan, shares);
     program.lanes.push_back(writer.Train(
         RankPasses(ShapeOf(plan, micro_batches.size()), worker.rank()), micro_batches));
   }

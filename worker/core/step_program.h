@@ -45,6 +45,10 @@ struct ProgramInputs {
   uint64_t evaluation_chunks = 0;  // of the whole test set
   // For each block of the model: it recomputes, so its backward pass is never split. Empty: none.
   std::vector<bool> recompute;
+  // So many shares are computed together, at most, in a training step of a worker that has the
+  // whole model, when every micro-batch is a share: one pass over the rows of all, one sum of their
+  // gradients in the order of the tree. For backends and blocks whose rows stand alone.
+  uint32_t group = 1;
 };
 
 // Number of lanes of a worker with `threads` compute threads: in a pipeline those of the plan, else

@@ -17,6 +17,7 @@ class ActivationLayer : public Layer {
   ActivationLayer(Activation activation, int64_t size) : activation_(activation), size_(size) {}
 
   LayerDemand demand() const override;
+  bool rows_stand_alone() const override { return true; }
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
                                       LayerState* state) const override;
   absl::StatusOr<ConstMatrix> BackwardInput(const LayerCall& call, ConstMatrix output_gradient,

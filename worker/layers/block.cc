@@ -234,6 +234,10 @@ absl::StatusOr<std::unique_ptr<BlockState>> Block::NewState(const MemorySource& 
   return state;
 }
 
+bool Block::rows_stand_alone() const {
+  return impl_->layers.rows_stand_alone() && !impl_->has_tied && !impl_->recompute;
+}
+
 bool Block::splits() const { return (impl_->has_own || impl_->has_tied) && !impl_->recompute; }
 
 absl::StatusOr<ConstMatrix> Block::Forward(Backend* backend, const PassContext& context,
@@ -271,8 +275,9 @@ absl::StatusOr<ConstMatrix> Block::Backward(Backend* backend, const PassContext&
     // The output is written again, with the same bits.
     RETURN_IF_ERROR(impl_->layers.Forward(call, own->input, layers).status());
   }
-  return impl_->layers.Backward(call, output_gradient, want_input_gradient,
-                                {gradients.own, gradients.tied, gradients.accumulate}, layers);
+  return impl_->layers.Backward(
+      call, output_gradient, want_input_gradient,
+      {gradients.own, gradients.tied, gradients.accumulate, gradients.terms}, layers);
 }
 
 absl::StatusOr<ConstMatrix> Block::BackwardInput(Backend* backend, const PassContext& context,
@@ -303,9 +308,9 @@ absl::Status Block::BackwardWeights(Backend* backend, const PassContext& context
   }
   RETURN_IF_ERROR(impl_->CheckWeights(weights));
   RETURN_IF_ERROR(impl_->CheckGradients(gradients));
-  return impl_->layers.BackwardWeights(impl_->CallOf(backend, context, weights),
-                                       {gradients.own, gradients.tied, gradients.accumulate},
-                                       &own->layers);
+  return impl_->layers.BackwardWeights(
+      impl_->CallOf(backend, context, weights),
+      {gradients.own, gradients.tied, gradients.accumulate, gradients.terms}, &own->layers);
 }
 
 }  // namespace sangam

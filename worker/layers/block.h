@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/memory_source.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 #include "worker/layers/pass_context.h"
 
@@ -48,6 +50,8 @@ struct BlockGradients {
   // True: add to what is there. False: every element of the segment is overwritten, also those of
   // parameters that the block does not use.
   bool accumulate = false;
+  // As LayerGradients: for several micro-batches in one pass, where rows_stand_alone().
+  const std::vector<RowTerm>* terms = nullptr;
 };
 
 // A group of layers, computed as one unit. Immutable after creation: many lanes may use one block,
@@ -104,6 +108,10 @@ class Block {
   absl::Status BackwardWeights(Backend* backend, const PassContext& context,
                                const BlockWeights& weights, const BlockGradients& gradients,
                                BlockState* state) const;
+
+  // Whether several micro-batches can go through it in one pass, with the same bits, on a backend
+  // whose rows stand alone.
+  bool rows_stand_alone() const;
 
   // Whether backward can be split: it has parameters and does not recompute.
   bool splits() const;

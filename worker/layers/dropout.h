@@ -23,6 +23,7 @@ class DropoutLayer : public Layer {
   explicit DropoutLayer(const Options& options) : options_(options) {}
 
   LayerDemand demand() const override;
+  bool rows_stand_alone() const override { return true; }
   bool moves(bool training) const override;
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
                                       LayerState* state) const override;

@@ -12,6 +12,7 @@ namespace sangam {
 class FlattenLayer : public Layer {
  public:
   LayerDemand demand() const override { return {}; }
+  bool rows_stand_alone() const override { return true; }
   bool moves(bool /*training*/) const override { return false; }
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& /*call*/, ConstMatrix input,
                                       LayerState* /*state*/) const override {

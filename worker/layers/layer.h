@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/layer_demand.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 #include "worker/layers/pass_context.h"
 
@@ -28,6 +29,9 @@ struct LayerGradients {
   float* tied = nullptr;
   // True: add to what is there; else overwrite.
   bool accumulate = false;
+  // How the sums over rows are bracketed, where the rows are several micro-batches; nullptr: as
+  // they come.
+  const std::vector<RowTerm>* terms = nullptr;
 };
 
 // What one layer keeps of one micro-batch.
@@ -60,6 +64,9 @@ class Layer {
 
   virtual LayerDemand demand() const = 0;
   virtual bool has_parameters() const { return false; }
+  // Whether a row's results depend on this row alone, and on nothing that layers do with all rows
+  // of a micro-batch, where the backend's rows stand alone; and BackwardWeights heeds `terms`.
+  virtual bool rows_stand_alone() const { return false; }
   // False: Forward returns its input.
   virtual bool moves(bool training) const {
     (void)training;

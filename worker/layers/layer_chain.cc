@@ -1,5 +1,6 @@
 #include "worker/layers/layer_chain.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -19,6 +20,11 @@ LayerChain::LayerChain(std::vector<std::unique_ptr<Layer>> layers) : layers_(std
          !layers_[first_with_parameters_]->has_parameters()) {
     ++first_with_parameters_;
   }
+}
+
+bool LayerChain::rows_stand_alone() const {
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [](const auto& layer) { return layer->rows_stand_alone(); });
 }
 
 std::vector<LayerDemand> LayerChain::demands() const {

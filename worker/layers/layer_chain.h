@@ -22,6 +22,7 @@ class LayerChain {
 
   const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
   bool has_parameters() const { return first_with_parameters_ < layers_.size(); }
+  bool rows_stand_alone() const;
   std::vector<LayerDemand> demands() const;
 
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,

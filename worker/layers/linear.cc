@@ -67,6 +67,13 @@ absl::Status LinearLayer::BackwardWeights(const LayerCall& call, const LayerGrad
   product.transpose_a = true;
   product.b = Rows(state->input, options_.in_features);
   product.c = {gradients.own + options_.weight_offset, options_.out_features, options_.in_features};
+  if (gradients.terms != nullptr) {
+    RETURN_IF_ERROR(call.backend->GemmOfTerms(product.a, product.b, *gradients.terms, product.c));
+    if (!options_.bias_offset.has_value()) return absl::OkStatus();
+    return call.backend->SumRowsOfTerms(
+        product.a, *gradients.terms,
+        {gradients.own + *options_.bias_offset, 1, options_.out_features});
+  }
   product.accumulate = gradients.accumulate;
   RETURN_IF_ERROR(call.backend->Gemm(product));
   if (!options_.bias_offset.has_value()) return absl::OkStatus();

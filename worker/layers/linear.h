@@ -29,6 +29,7 @@ class LinearLayer : public Layer {
 
   LayerDemand demand() const override;
   bool has_parameters() const override { return true; }
+  bool rows_stand_alone() const override { return options_.positions == 1; }
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
                                       LayerState* state) const override;
   absl::StatusOr<ConstMatrix> BackwardInput(const LayerCall& call, ConstMatrix output_gradient,

@@ -25,6 +25,7 @@
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/client_stream.h"
 #include "common/rpc/data_channel.h"
+#include "common/rpc/overload.h"
 #include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
 #include "worker/runtime/flow_exchange.h"
@@ -40,7 +41,7 @@ constexpr absl::Duration kWorkingAfter = absl::Seconds(1);
 // The codes by which a lost connection or a stopping worker shows. CANCELLED comes when the other
 // side breaks the call off.
 bool IsRetryable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) || IsBrokenOffForRoom(status);
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ FlowConnection::FlowConnection(const Options& options, std::shared_ptr<FlowExcha
     : options_(options),
       exchange_(std::move(exchange)),
       side_(side),
-      channel_(CreateDataChannel(exchange_->sides()[side].address, kPageElements)),
+      channel_(CreateDataChannel(exchange_->sides()[side].address, kPageElements, kDataWorkers)),
       queue_(queue),
       activities_(activities),
       backoff_(options.backoff, exchange_->generation() << 32 | exchange_->worker()) {}

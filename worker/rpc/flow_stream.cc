@@ -17,6 +17,8 @@
 #include "common/rpc/accepted_stream.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/server_stream.h"
+#include "common/security/caller.h"
+#include "common/security/identity.h"
 #include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
 #include "proto/tensor.pb.h"
@@ -25,7 +27,9 @@
 namespace sangam {
 
 FlowStream::FlowStream(const FlowCallContext* context, std::shared_ptr<ServerStream> stream)
-    : AcceptedStream(context, {"flow", "frame", "HELLO"}, std::move(stream)), context_(*context) {}
+    : AcceptedStream(context, {"flow", "frame", "HELLO", "/sangam.v1.PipelineService/Flow"},
+                     std::move(stream)),
+      context_(*context) {}
 
 FlowStream::Place FlowStream::place() const {
   MutexLock lock(&mutex_);
@@ -55,6 +59,7 @@ absl::Status FlowStream::OnHello(const Frame& frame) {
                                                    ", expected FRAME_KIND_HELLO as the first"));
   }
   ASSIGN_OR_RETURN(const v1::StreamHello hello, DecodeHello(frame.payload));
+  RETURN_IF_ERROR(caller().CheckDaemon(Role::kWorker, hello.worker()));
   ASSIGN_OR_RETURN(const std::shared_ptr<FlowExchange> exchange,
                    context_.jobs->Find(frame.header.job()));
   ASSIGN_OR_RETURN(const size_t side, exchange->CheckHello(frame.header, hello));

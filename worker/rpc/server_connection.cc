@@ -23,6 +23,7 @@
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/client_stream.h"
 #include "common/rpc/data_channel.h"
+#include "common/rpc/overload.h"
 #include "common/tensor/frame_codec.h"
 #include "common/tensor/slices.h"
 #include "proto/tensor.pb.h"
@@ -39,7 +40,7 @@ constexpr absl::Duration kWorkingAfter = absl::Seconds(1);
 // The codes by which a lost connection or a stopping server shows. CANCELLED comes when the server
 // breaks the call off.
 bool IsRetryable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) || IsBrokenOffForRoom(status);
 }
 
 }  // namespace

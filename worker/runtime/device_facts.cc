@@ -1,5 +1,9 @@
 #include "worker/runtime/device_facts.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -17,6 +21,11 @@ absl::StatusOr<v1::DeviceFacts> DescribeDevice(absl::string_view backend, int de
   facts.set_driver(found.driver);
   facts.set_runtime(found.runtime);
   return facts;
+}
+
+bool HasBackend(absl::string_view backend) {
+  const std::vector<std::string> names = BackendNames();
+  return std::find(names.begin(), names.end(), backend) != names.end();
 }
 
 }  // namespace sangam

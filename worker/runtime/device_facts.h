@@ -7,10 +7,13 @@
 
 namespace sangam {
 
-// What the backend computes on, for the registration; empty for the CPU.
+// What the backend computes on, for the registration; without a name for the CPU.
 // Errors: InvalidArgument     unknown backend; lists the known ones
 //         FailedPrecondition  the machine has no such device; says why
 absl::StatusOr<v1::DeviceFacts> DescribeDevice(absl::string_view backend, int device);
+
+// Whether this program has the backend.
+bool HasBackend(absl::string_view backend);
 
 }  // namespace sangam
 

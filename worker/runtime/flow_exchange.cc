@@ -577,7 +577,7 @@ absl::Status FlowExchange::Dispatch(size_t side, uint64_t stream, const v1::Fram
 
 absl::Status FlowExchange::CheckFrame(size_t side, const v1::FrameHeader& header) const {
   if (header.job() != job()) {
-    return absl::InvalidArgumentError(
+    return absl::PermissionDeniedError(
         absl::StrCat("job: found ", header.job(), ", expected ", job()));
   }
   if (header.generation() != generation()) {

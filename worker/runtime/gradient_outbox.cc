@@ -85,9 +85,10 @@ absl::Status GradientOutbox::Emit(Gradient gradient, SegmentStore* store, Parame
     // The sums are added under the lock: two lanes meet here only for the same use, and one
     // addition is short beside the backward pass that led to it.
     MutexLock lock(&use->mutex);
-    ASSIGN_OR_RETURN(finished, use->merge.Add(gradient.share, std::move(gradient.sum)),
-                     "gradient of segment %d, use %d at step %d", gradient.segment, gradient.use,
-                     gradient.step);
+    ASSIGN_OR_RETURN(
+        finished,
+        use->merge.Add({gradient.share, gradient.share + gradient.shares}, std::move(gradient.sum)),
+        "gradient of segment %d, use %d at step %d", gradient.segment, gradient.use, gradient.step);
   }
   if (!finished.has_value()) return absl::OkStatus();
   // Once the last of the uses is here, every lane has passed its last backward of this segment, so

@@ -35,13 +35,15 @@ class GradientOutbox {
   //         ResourceExhausted  more gradients are on their way than any plan needs; names both
   absl::StatusOr<FloatBuffer> Take(uint32_t segment, uint32_t use);
 
-  // The gradient of one use of a segment for one share, taken at the weights of `step`.
+  // The gradient of one use of a segment for one share, or for several, taken at the weights of
+  // `step`.
   struct Gradient {
     uint64_t step = 0;
     uint32_t segment = 0;
     uint32_t use = 0;
     uint32_t share = 0;
     GradientSum sum;
+    uint32_t shares = 1;  // from `share` on, a node of the tree
   };
   // Merges the gradient and, when a maximal span of the worker is complete, sends it. With the last
   // span of a step of the last of the worker's uses the store is told to expect the segment's next

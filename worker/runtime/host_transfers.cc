@@ -63,6 +63,7 @@ absl::Status HostTransfers::Emit(const GradientLabel& gradient, const Doing& doi
   emitted.segment = gradient.segment;
   emitted.use = gradient.use;
   emitted.share = gradient.share;
+  emitted.shares = gradient.shares;
   emitted.sum.values = std::exchange(gradients_[{gradient.segment, gradient.use}], FloatBuffer());
   emitted.sum.samples = gradient.samples;
   return parts_.job->outbox->Emit(std::move(emitted), parts_.job->store.get(), parts_.link);

@@ -29,6 +29,7 @@ TaskOptions OfTasks(const WorkerOptions& options, const DataRoot* data_root) {
   task.backend = options.backend;
   task.device = options.device;
   task.threads = options.threads;
+  task.graphs = options.graphs;
   task.memory_limit = options.memory_limit;
   task.make_link = options.make_link;
   task.make_pipeline_link = options.make_pipeline_link;

@@ -34,6 +34,8 @@ struct WorkerOptions {
   int device = 0;
   // Compute threads of a job.
   uint32_t threads = 1;
+  // As in PrepareOptions.
+  bool graphs = true;
   // Memory that a job may use, in bytes; 0: as much as there is.
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;

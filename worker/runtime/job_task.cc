@@ -23,6 +23,11 @@
 namespace sangam {
 namespace {
 
+std::optional<uint64_t> StopOf(const v1::Assignment& assignment) {
+  if (!assignment.has_stop_step()) return std::nullopt;
+  return assignment.stop_step();
+}
+
 absl::StatusOr<uint32_t> FindWorker(const v1::Plan& plan, const TaskOptions& options) {
   for (int w = 0; w < plan.worker_size(); ++w) {
     if (plan.worker(w).name() == options.name &&
@@ -50,6 +55,8 @@ JobTask::~JobTask() {
 
 void JobTask::Run(const v1::Assignment& assignment) {
   MutexLock lock(&mutex_);
+  stop_step_ = StopOf(assignment);
+  if (trainer_ != nullptr) trainer_->SetStop(stop_step_);
   if (run_.has_value()) return;
   run_ = assignment;
   changed_.SignalAll();
@@ -98,6 +105,7 @@ absl::Status JobTask::PrepareAndRun(const v1::Assignment& assignment,
   prepare.backend = options_->backend;
   prepare.device = options_->device;
   prepare.threads = options_->threads;
+  prepare.graphs = options_->graphs;
   prepare.memory_limit = options_->memory_limit;
   prepare.make_pipeline_link = options_->make_pipeline_link;
   prepare.cancelled = &stopped_;
@@ -131,6 +139,7 @@ absl::Status JobTask::Train(PreparedJob* job, const v1::Assignment& run) {
     MutexLock lock(&mutex_);
     if (stopped_.load(std::memory_order_acquire)) return absl::CancelledError("the job was let go");
     trainer_ = trainer.get();
+    trainer_->SetStop(stop_step_);
   }
   LogInfo("training begins", "job=%d generation=%d steps_total=%d steps_per_epoch=%d", job_,
           generation_, run.steps_total(), run.steps_per_epoch());

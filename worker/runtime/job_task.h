@@ -32,6 +32,7 @@ struct TaskOptions {
   int device = 0;
   // Compute threads of a job.
   uint32_t threads = 1;
+  bool graphs = true;  // as in PrepareOptions
   // Memory that a job may use, in bytes; 0: as much as there is.
   uint64_t memory_limit = 0;
   ParameterLinkFactory make_link;
@@ -52,7 +53,7 @@ class JobTask {
   ~JobTask();
 
   // The coordinator says that everyone is ready; training begins when this worker is. Calls after
-  // the first change nothing.
+  // the first change nothing but where it is to stand still (stop_step).
   void Run(const v1::Assignment& assignment);
 
   // Ends the task soon, without a report. Returns at once.
@@ -78,6 +79,7 @@ class JobTask {
   Mutex mutex_;
   CondVar changed_;
   std::optional<v1::Assignment> run_ ABSL_GUARDED_BY(mutex_);
+  std::optional<uint64_t> stop_step_ ABSL_GUARDED_BY(mutex_);
   // While it runs; on the thread's stack.
   Trainer* trainer_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;  // last: it uses the above

@@ -13,17 +13,75 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/counters.h"
 #include "common/plan/batch_cut.h"
 #include "common/plan/pipeline_layout.h"
+#include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "proto/model.pb.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 #include "worker/core/instruction.h"
 #include "worker/core/step_program.h"
 #include "worker/core/timeline.h"
 #include "worker/core/traced_steps.h"
+#include "worker/data/batch_source.h"
 
 namespace sangam {
+namespace {
+
+// Whether all that the instruction does is to ask the backend for operations.
+bool OnlyComputes(Op op) {
+  return op == Op::kForward || op == Op::kBackward || op == Op::kBackwardInput ||
+         op == Op::kBackwardWeights;
+}
+
+StepPhase PhaseOf(Op op) {
+  switch (op) {
+    case Op::kLoadBatch:
+      return StepPhase::kData;
+    case Op::kReceive:
+    case Op::kReceiveGradient:
+      return StepPhase::kWait;
+    case Op::kAwaitWeights:
+      return StepPhase::kPull;
+    case Op::kForward:
+      return StepPhase::kForward;
+    case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeights:
+      return StepPhase::kBackward;
+    case Op::kSend:
+    case Op::kSendGradient:
+    case Op::kEmitGradient:
+      return StepPhase::kPush;
+    case Op::kLoss:
+    case Op::kEndShare:
+    case Op::kRelease:
+    case Op::kScore:
+    case Op::kEndEvaluation:
+      return StepPhase::kLoss;
+  }
+  return StepPhase::kLoss;
+}
+
+// The sum over a node of the tree of shares, each of which is one micro-batch of rows_of(share)
+// rows.
+template <typename RowsOf>
+void AddTerms(ShareSpan node, const RowsOf& rows_of, std::vector<RowTerm>* terms) {
+  if (node.size() == 1) {
+    terms->push_back({rows_of(node.begin), 0});
+    return;
+  }
+  const uint32_t middle = SplitPoint(node);
+  AddTerms({node.begin, middle}, rows_of, terms);
+  AddTerms({middle, node.end}, rows_of, terms);
+  ++terms->back().additions;
+}
+
+}  // namespace
+
 Lane::Lane(const RunParts& parts, uint32_t index)
     : parts_(parts),
       index_(index),
@@ -57,6 +115,7 @@ Lane::Lane(const RunParts& parts, uint32_t index)
 absl::Status Lane::Run() {
   std::optional<Round> round = parts_.timeline.First();
   while (round.has_value()) {
+    parts_.gate->Pass(round->step);
     RETURN_IF_ERROR(RunRound(*round));
     round = parts_.timeline.Next(*round);
   }
@@ -84,6 +143,7 @@ absl::Status Lane::RunRound(Round round) {
   // What a device says of its work it says here at the latest; and no work of one round is under
   // way in another one, which DeviceWeights relies on. Weights that are awaited next come later
   // than this in any case.
+  RETURN_IF_ERROR(backend()->EndSequence(), "end of step %d", round.step);
   RETURN_IF_ERROR(losses_.Settle(), "losses of step %d", round.step);
   RETURN_IF_ERROR(backend()->Synchronize(), "end of step %d", round.step);
   if (traced) parts_.reporter->AddTrace(round.step, record_.TakeEvents());
@@ -103,7 +163,11 @@ absl::Status Lane::Timed(const Instruction& instruction, bool traced) {
   RETURN_IF_ERROR(Execute(instruction));
   if (timed) RETURN_IF_ERROR(backend()->Synchronize());
   const absl::Duration took = clock.Steady() - begin;
-  const uint64_t rows = RowsOf(instruction.index);
+  if (timed) {
+    ProcessCounters().AddPhase(PhaseOf(instruction.op),
+                               static_cast<uint64_t>(absl::ToInt64Microseconds(took)));
+  }
+  const uint64_t rows = RowsOf(instruction.index, instruction.count);
   if (timed) record_.AddTime(instruction, rows, absl::ToDoubleSeconds(took));
   if (!traced) return absl::OkStatus();
   const int64_t took_us = absl::ToInt64Microseconds(took);
@@ -114,6 +178,14 @@ absl::Status Lane::Timed(const Instruction& instruction, bool traced) {
 }
 
 absl::Status Lane::Execute(const Instruction& instruction) {
+  if (!parts_.job->graphs || IsTimed()) {
+    // The backend does one thing after the other.
+  } else if (OnlyComputes(instruction.op)) {
+    backend()->BeginSequence();
+  } else {
+    // Others wait for weights, data or buffers, or follow what was asked for with events.
+    RETURN_IF_ERROR(backend()->EndSequence());
+  }
   switch (instruction.op) {
     case Op::kLoadBatch:
       return LoadBatch(instruction, SlotOf(instruction));
@@ -157,6 +229,12 @@ uint64_t Lane::RowsOf(uint32_t index) const {
   return index < parts_.cut.micro_batches ? parts_.cut.MicroBatch(round_.step, index).size() : 0;
 }
 
+uint64_t Lane::RowsOf(uint32_t index, uint32_t count) const {
+  uint64_t rows = 0;
+  for (uint32_t i = 0; i < count; ++i) rows += RowsOf(index + i);
+  return rows;
+}
+
 uint64_t Lane::SamplesOfShare(uint32_t share) const {
   const IndexRange range = parts_.cut.ShareMicroBatches(share);
   uint64_t samples = 0;
@@ -169,13 +247,21 @@ Lane::Slot* Lane::SlotOf(const Instruction& instruction) {
   if (slot->open) return slot;
   const bool training = round_.kind == RoundKind::kTrain;
   slot->open = true;
+  slot->terms.clear();
   slot->micro_batch = instruction.index;
-  slot->rows = RowsOf(instruction.index);
+  slot->count = instruction.count;
+  slot->rows = RowsOf(instruction.index, instruction.count);
   slot->context.seed = parts_.job->spec.seed();
   slot->context.step = round_.step;
   slot->context.training = training;
   slot->context.first_position =
       training ? parts_.cut.MicroBatch(round_.step, instruction.index).begin : 0;
+  if (slot->count > 1) {
+    AddTerms(
+        {instruction.index, instruction.index + instruction.count},
+        [this](uint32_t micro_batch) { return static_cast<int64_t>(RowsOf(micro_batch)); },
+        &slot->terms);
+  }
   return slot;
 }
 
@@ -183,10 +269,11 @@ SlotMemory& Lane::MemoryOf(const Instruction& instruction) {
   return memory_->stages[instruction.chunk].slots[instruction.slot];
 }
 
-absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
+absl::StatusOr<Batch> Lane::TakeBatch(uint32_t index) {
   ASSIGN_OR_RETURN(Batch batch, parts_.batches->Take(index_, parts_.stall_limit));
-  const BatchId expected{round_.kind == RoundKind::kEvaluate, round_.step, instruction.index};
-  if (!(batch.id == expected) || batch.rows != slot->rows) {
+  const BatchId expected{round_.kind == RoundKind::kEvaluate, round_.step, index};
+  const uint64_t rows = RowsOf(index);
+  if (!(batch.id == expected) || batch.rows != rows) {
     const auto describe = [](const BatchId& id, uint64_t samples) {
       return absl::StrCat(id.evaluation ? "chunk " : "micro-batch ", id.index, " of the ",
                           id.evaluation ? "evaluation at step " : "step ", id.step, " with ",
@@ -194,11 +281,41 @@ absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
     };
     return absl::InternalError(absl::StrCat("prepared batch: found ",
                                             describe(batch.id, batch.rows), ", expected ",
-                                            describe(expected, slot->rows)));
+                                            describe(expected, rows)));
   }
+  return batch;
+}
+
+absl::Status Lane::LoadBatch(const Instruction& instruction, Slot* slot) {
+  if (instruction.count > 1) return LoadGroup(instruction, slot);
+  ASSIGN_OR_RETURN(Batch batch, TakeBatch(instruction.index));
   slot->labels = batch.labels;
   ASSIGN_OR_RETURN(slot->inputs,
                    transfers_->Inputs({instruction.chunk, instruction.slot}, std::move(batch)));
+  return absl::OkStatus();
+}
+
+absl::Status Lane::LoadGroup(const Instruction& instruction, Slot* slot) {
+  int64_t columns = 1;
+  for (const uint64_t dimension : layout(0).input_shape()) {
+    columns *= static_cast<int64_t>(dimension);
+  }
+  const auto labels_per_sample = static_cast<size_t>(parts_.job->plan.layout().terms_per_sample());
+  float* inputs = MemoryOf(instruction).group_inputs->data();
+  slot->inputs = inputs;
+  slot->group_labels.clear();
+  for (uint32_t i = 0; i < instruction.count; ++i) {
+    ASSIGN_OR_RETURN(const Batch batch, TakeBatch(instruction.index + i));
+    const auto rows = static_cast<int64_t>(batch.rows);
+    RETURN_IF_ERROR(
+        backend()->Copy(ConstMatrix(batch.inputs, rows, columns), Matrix{inputs, rows, columns}));
+    inputs += rows * columns;
+    slot->group_labels.insert(slot->group_labels.end(), batch.labels,
+                              batch.labels + batch.rows * labels_per_sample);
+    // The batch's memory is filled anew from here on.
+    RETURN_IF_ERROR(backend()->Synchronize());
+  }
+  slot->labels = slot->group_labels.data();
   return absl::OkStatus();
 }
 
@@ -255,16 +372,15 @@ absl::Status Lane::EmitGradient(const Instruction& instruction) {
   BlockGradient& gradient = gradients_[instruction.block];
   if (!gradient.begun) {
     // No micro-batch of the share has a sample; the servers still wait for its sum.
-    RETURN_IF_ERROR(GradientsOf(instruction.block).status());
-    for (const ParameterUse& use : gradient.uses) {
-      RETURN_IF_ERROR(backend()->Fill(0, gradient.sums[use.tied]));
-    }
+    RETURN_IF_ERROR(FillGradients(instruction.block));
   }
   gradient.begun = false;
   LaneTransfers::GradientLabel label;
   label.step = round_.step;
   label.share = instruction.index;
-  label.samples = SamplesOfShare(label.share) * parts_.job->plan.layout().terms_per_sample();
+  label.shares = instruction.count;
+  for (uint32_t i = 0; i < label.shares; ++i) label.samples += SamplesOfShare(label.share + i);
+  label.samples *= parts_.job->plan.layout().terms_per_sample();
   for (const ParameterUse& use : gradient.uses) {
     label.segment = use.segment;
     label.use = use.use;

@@ -12,10 +12,12 @@
 #include "common/plan/pipeline_layout.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 #include "worker/core/activity_record.h"
 #include "worker/core/instruction.h"
 #include "worker/core/timeline.h"
+#include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
 #include "worker/runtime/lane_memory.h"
 #include "worker/runtime/lane_transfers.h"
@@ -40,7 +42,11 @@ class Lane {
   struct Slot {
     bool open = false;
     uint32_t micro_batch = 0;
-    uint64_t rows = 0;
+    uint32_t count = 1;  // micro-batches from that one on
+    uint64_t rows = 0;   // of all
+    // How gradients are summed over the rows of several.
+    std::vector<RowTerm> terms;
+    std::vector<uint32_t> group_labels;  // of several, one after the other
     PassContext context;
     const float* inputs = nullptr;             // of the batch
     const uint32_t* labels = nullptr;          // in the host's memory
@@ -68,6 +74,9 @@ class Lane {
   absl::Status Timed(const Instruction& instruction, bool traced);
   absl::Status Execute(const Instruction& instruction);
   absl::Status LoadBatch(const Instruction& instruction, Slot* slot);
+  absl::Status LoadGroup(const Instruction& instruction, Slot* slot);
+  // The next batch, which must be micro-batch or chunk `index` of the round.
+  absl::StatusOr<Batch> TakeBatch(uint32_t index);
   absl::Status AwaitWeights(uint32_t block);
   absl::Status Receive(const Instruction& instruction, FlowDirection direction, Slot* slot);
   absl::Status Send(const Instruction& instruction, FlowDirection direction, const Slot& slot);
@@ -85,13 +94,17 @@ class Lane {
   absl::StatusOr<ConstMatrix> InputOf(const Instruction& instruction, const Slot& slot);
   absl::StatusOr<ConstMatrix> OutputGradientOf(const Instruction& instruction, const Slot& slot);
   // Places for the block's gradients of the share under way.
-  absl::StatusOr<BlockGradients> GradientsOf(uint32_t block);
+  absl::StatusOr<BlockGradients> GradientsOf(uint32_t block, const Slot& slot);
+  // Those for which no micro-batch has a sample.
+  absl::Status FillGradients(uint32_t block);
   BlockWeights WeightsOf(uint32_t block) const;
   LaneTransfers::Doing Doing(const Instruction& instruction) const { return {round_, instruction}; }
   // Whether the round's instructions are timed. Where the backend works on after its calls, the
   // lane has to wait for each of them, so only few rounds are.
   bool IsTimed() const;
   uint64_t RowsOf(uint32_t index) const;
+  // Of all `count` micro-batches from `index` on.
+  uint64_t RowsOf(uint32_t index, uint32_t count) const;
   uint64_t SamplesOfShare(uint32_t share) const;
   const v1::BlockLayout& layout(uint32_t block) const {
     return parts_.job->plan.layout().block(static_cast<int>(block));

@@ -51,8 +51,12 @@ bool KeepsOutputGradient(const PreparedJob& job, uint32_t block) {
 
 absl::StatusOr<SlotMemory> BuildSlot(const PreparedJob& job, const v1::StagePlan& stage,
                                      const MemorySource& source, StageMemory* memory) {
-  const auto rows = static_cast<int64_t>(job.cut.MaxMicroBatchSize());
+  const auto rows = static_cast<int64_t>(job.MaxRows());
   SlotMemory slot;
+  if (job.group > 1) {
+    ASSIGN_OR_RETURN(slot.group_inputs,
+                     source.Allocate(rows * Elements(job.plan.layout().block(0).input_shape())));
+  }
   for (uint32_t i = 0; i < stage.block_count(); ++i) {
     const uint32_t b = stage.first_block() + i;
     const v1::BlockLayout& layout = job.plan.layout().block(static_cast<int>(b));
@@ -85,8 +89,8 @@ absl::Status TakeActivations(const PreparedJob& job, const LaneMemoryOptions& op
     StageMemory memory;
     for (uint32_t i = 0; i < stage.block_count(); ++i) {
       ASSIGN_OR_RETURN(std::unique_ptr<BlockScratch> scratch,
-                       job.blocks[stage.first_block() + i]->NewScratch(
-                           source, job.cut.MaxMicroBatchSize(), job.backward_mode));
+                       job.blocks[stage.first_block() + i]->NewScratch(source, job.MaxRows(),
+                                                                       job.backward_mode));
       memory.scratch.push_back(std::move(scratch));
     }
     for (uint32_t s = 0; s < options.slots[chunk]; ++s) {

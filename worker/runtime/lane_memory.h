@@ -27,6 +27,8 @@ struct SlotMemory {
   std::vector<std::unique_ptr<BackendMemory>> input_sums;
   // Gradient of the block's output, where it is a sum, or would be overwritten before its use.
   std::vector<std::unique_ptr<BackendMemory>> output_gradients;
+  // The inputs of micro-batches that are computed together; nullptr where none are.
+  std::unique_ptr<BackendMemory> group_inputs;
 };
 
 struct StageMemory {

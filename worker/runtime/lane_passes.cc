@@ -64,13 +64,20 @@ absl::Status Lane::Forward(const Instruction& instruction, Slot* slot) {
 }
 
 absl::Status Lane::ComputeLoss(const Instruction& instruction, Slot* slot) {
-  if (slot->rows == 0) return absl::OkStatus();
-  const ConstMatrix outputs = slot->outputs.back();
-  Matrix gradient{MemoryOf(instruction).output_gradients.back()->data(), outputs.rows,
-                  outputs.cols};
+  // Of several micro-batches each has a loss of its own.
+  const auto rows = static_cast<int64_t>(RowsOf(instruction.index));
+  if (rows == 0) return absl::OkStatus();
+  const auto first =
+      static_cast<int64_t>(RowsOf(slot->micro_batch, instruction.index - slot->micro_batch));
+  const ConstMatrix all = slot->outputs.back();
+  const ConstMatrix outputs(all.data + first * all.cols, rows, all.cols);
+  float* const gradients = MemoryOf(instruction).output_gradients.back()->data();
+  Matrix gradient{gradients + first * all.cols, rows, all.cols};
+  const uint32_t* const labels =
+      slot->labels + first * static_cast<int64_t>(parts_.job->plan.layout().terms_per_sample());
   ASSIGN_OR_RETURN(std::unique_ptr<PendingSums> sums,
-                   parts_.job->loss->Compute(backend(), outputs, slot->labels, &gradient));
-  slot->loss_gradient = gradient;
+                   parts_.job->loss->Compute(backend(), outputs, labels, &gradient));
+  slot->loss_gradient = Matrix{gradients, all.rows, all.cols};
   return losses_.AddLoss(std::move(sums));
 }
 
@@ -108,7 +115,15 @@ absl::StatusOr<ConstMatrix> Lane::OutputGradientOf(const Instruction& instructio
   return ConstMatrix(sum);
 }
 
-absl::StatusOr<BlockGradients> Lane::GradientsOf(uint32_t block) {
+absl::Status Lane::FillGradients(uint32_t block) {
+  RETURN_IF_ERROR(GradientsOf(block, Slot()).status());
+  for (const ParameterUse& use : gradients_[block].uses) {
+    RETURN_IF_ERROR(backend()->Fill(0, gradients_[block].sums[use.tied]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BlockGradients> Lane::GradientsOf(uint32_t block, const Slot& slot) {
   BlockGradient& gradient = gradients_[block];
   if (!gradient.begun) {
     for (const ParameterUse& use : gradient.uses) {
@@ -119,6 +134,7 @@ absl::StatusOr<BlockGradients> Lane::GradientsOf(uint32_t block) {
   to.own = gradient.sums[false].data;
   to.tied = gradient.sums[true].data;
   to.accumulate = gradient.begun;
+  if (slot.count > 1) to.terms = &slot.terms;
   gradient.begun = true;
   return to;
 }
@@ -130,7 +146,7 @@ absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
   const Block& computes = *parts_.job->blocks[block];
   BlockState* const state = MemoryOf(instruction).states[place].get();
   if (instruction.op == Op::kBackwardWeights) {
-    ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block));
+    ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block, *slot));
     return computes.BackwardWeights(backend(), slot->context, WeightsOf(block), gradients, state);
   }
   ASSIGN_OR_RETURN(const ConstMatrix output_gradient, OutputGradientOf(instruction, *slot));
@@ -141,7 +157,7 @@ absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
                                             WeightsOf(block), instruction.input_gradient, state));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block));
+  ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block, *slot));
   ASSIGN_OR_RETURN(*input_gradient,
                    computes.Backward(backend(), slot->context, output_gradient, WeightsOf(block),
                                      instruction.input_gradient, gradients, state));

@@ -67,6 +67,7 @@ class LaneTransfers {
     uint32_t segment = 0;
     uint32_t use = 0;
     uint32_t share = 0;
+    uint32_t shares = 1;  // from `share` on
     uint64_t samples = 0;
   };
   // Hands the gradient at its place to the outbox. Errors: as GradientOutbox::Emit

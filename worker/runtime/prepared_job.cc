@@ -24,12 +24,14 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/backends.h"
 #include "worker/backend/views.h"
+#include "worker/core/instruction.h"
 #include "worker/core/lane_program.h"
 #include "worker/core/step_program.h"
 #include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
 #include "worker/layers/loss.h"
 #include "worker/runtime/precision.h"
+#include "worker/runtime/rehearsal.h"
 
 namespace sangam {
 namespace {
@@ -110,6 +112,43 @@ absl::Status BuildPipelineLink(const PrepareOptions& options, uint32_t lanes, ui
   return absl::OkStatus();
 }
 
+// More rows than this make a pass no faster.
+constexpr uint64_t kGroupRows = 128;
+// Of activations and batches: where they are larger, products are too, and gain nothing.
+constexpr uint64_t kGroupBytes = uint64_t{64} << 20;
+
+// How many shares are computed together.
+uint32_t GroupFor(const PreparedJob& job, const PrepareOptions& options, const WorkerMemory& need) {
+  if (!RowsStandAlone(options.backend, ToPrecision(job.spec.precision()), options.device)) return 1;
+  for (const uint32_t b : BlocksOf(job.plan, job.worker)) {
+    if (!job.blocks[b]->rows_stand_alone()) return 1;
+  }
+  if (job.plan.ranks() > 1 || ChunksOf(job.plan) != 1 || job.cut.micro_batches != job.cut.shares) {
+    return 1;
+  }
+  const uint64_t rows = std::max<uint64_t>(1, job.cut.MaxMicroBatchSize());
+  const auto group =
+      static_cast<uint32_t>(std::min<uint64_t>(kGroupRows / rows, job.shares.size()));
+  if (group <= 1) return 1;
+  // Activations and batches grow with it.
+  if (need.activations > kGroupBytes || need.batches > kGroupBytes) return 1;
+  const uint64_t more = (need.activations + need.batches) * group;
+  if (more > kGroupBytes) return 1;
+  if (options.memory_limit > 0 &&
+      need.total() + job.data.memory_bytes() + more > options.memory_limit) {
+    return 1;
+  }
+  return group;
+}
+
+uint32_t LargestGroup(const StepProgram& program) {
+  uint32_t largest = 1;
+  for (const std::vector<Instruction>& list : program.lanes) {
+    for (const Instruction& instruction : list) largest = std::max(largest, instruction.count);
+  }
+  return largest;
+}
+
 void ShareWeights(PreparedJob* job) {
   const DeviceMemory* const device = job->lanes.front().device.get();
   if (device == nullptr) return;
@@ -137,7 +176,7 @@ v1::ReadyReport PreparedJob::Facts() const {
 BatchOptions PreparedJob::WantedBatches() const {
   BatchOptions options;
   options.lanes = lanes.size();
-  options.ahead = kBatchesAhead;
+  options.ahead = kBatchesAhead * group;
   options.max_rows = cut.MaxMicroBatchSize();
   for (const LaneMemory& lane : lanes) {
     // Batches are held by the slots of the first chunk or of the last; with one stage both are one.
@@ -161,6 +200,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
   job->spec = assignment.spec();
   job->plan = assignment.plan();
   job->worker = worker;
+  job->graphs = options.graphs;
   const v1::Span& shares = job->plan.worker(static_cast<int>(worker)).shares();
   job->shares = {shares.begin(), shares.end()};
   if (lanes == 0) return job;
@@ -177,8 +217,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
   inputs.worker = worker;
   inputs.lanes = lanes;
   inputs.recompute = job->recompute;
-  ASSIGN_OR_RETURN(const StepProgram program,
-                   BuildStepProgram(job->plan, inputs, RoundKind::kTrain));
+  ASSIGN_OR_RETURN(StepProgram program, BuildStepProgram(job->plan, inputs, RoundKind::kTrain));
   const std::vector<uint32_t> slots = SlotsOf(program, ChunksOf(job->plan));
 
   ASSIGN_OR_RETURN(WorkerMemory need, MemoryOf(job->plan, job->spec, worker, lanes));
@@ -191,6 +230,12 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
     RETURN_IF_ERROR(CheckMemory(need, job->data.memory_bytes(), options.memory_limit));
   }
   RETURN_IF_ERROR(BuildBlocks(job.get()));
+  job->group = GroupFor(*job, options, need);
+  if (job->group > 1) {
+    inputs.group = job->group;
+    ASSIGN_OR_RETURN(program, BuildStepProgram(job->plan, inputs, RoundKind::kTrain));
+    job->group = LargestGroup(program);
+  }
   ASSIGN_OR_RETURN(job->store, SegmentStore::Create(job->plan, SegmentsOf(job->plan, worker),
                                                     assignment.first_step()));
   ASSIGN_OR_RETURN(job->outbox, GradientOutbox::Create(job->plan, worker, lanes));
@@ -209,6 +254,9 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& as
     job->lanes.push_back(std::move(memory));
   }
   ShareWeights(job.get());
+  for (uint32_t l = 0; l < lanes; ++l) {
+    RETURN_IF_ERROR(RehearseLane(job.get(), l), "lane %d of %d", l, lanes);
+  }
   RETURN_IF_ERROR(
       BuildPipelineLink(options, lanes, *std::max_element(slots.begin(), slots.end()), job.get()));
   return job;

@@ -37,6 +37,9 @@ struct PreparedJob {
   BatchCut cut;
   std::vector<bool> recompute;  // by block of the model
   BackwardMode backward_mode = BackwardMode::kWhole;
+  bool graphs = true;  // as in PrepareOptions
+  // ProgramInputs.group of the training program.
+  uint32_t group = 1;
 
   // None when the worker needs no samples, or the coordinator serves them.
   JobData data;
@@ -48,6 +51,8 @@ struct PreparedJob {
   std::unique_ptr<GradientOutbox> outbox;
   std::unique_ptr<PipelineLink> pipeline;  // nullptr when nothing crosses from stage to stage
 
+  // Rows that a pass goes over at once, at most.
+  uint64_t MaxRows() const { return cut.MaxMicroBatchSize() * group; }
   bool wants_inputs() const;
   bool wants_labels() const;
   // What the coordinator asks of every worker that is ready.
@@ -62,6 +67,8 @@ struct PrepareOptions {
   std::string backend = "cpu";
   int device = 0;  // of the backend's
   uint32_t threads = 1;
+  // Whether a device gets as one piece (Backend::BeginSequence) what it is given in each step.
+  bool graphs = true;
   // The host's memory that the job may use, in bytes; 0: as much as there is. On a device it may
   // use all of the device's too.
   uint64_t memory_limit = 0;
@@ -74,7 +81,8 @@ struct PrepareOptions {
 // Opens the data and builds model, memory and links for the worker at index `worker` of the
 // assignment's plan. A worker without shares gets none of it.
 // Errors: InvalidArgument    a plan or data that does not fit; names the field or file
-//         ResourceExhausted  the job needs more memory than allowed; says how much for what
+//         ResourceExhausted  the job needs more memory than allowed, or than the device has; says
+//                            how much for what
 //         others             as OpenJobData, CreateBackend and the link's factory
 absl::StatusOr<std::unique_ptr<PreparedJob>> PrepareJob(const v1::Assignment& assignment,
                                                         uint32_t worker,

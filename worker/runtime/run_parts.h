@@ -15,6 +15,7 @@
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/run_latch.h"
 #include "worker/runtime/run_reporter.h"
+#include "worker/runtime/step_gate.h"
 
 namespace sangam {
 
@@ -31,6 +32,7 @@ struct RunParts {
   ParameterLink* link = nullptr;
   RunReporter* reporter = nullptr;
   const RunLatch* latch = nullptr;
+  StepGate* gate = nullptr;
   // How long nothing may come, of weights, of data or from a neighbour, before the lane gives up.
   absl::Duration stall_limit;
 

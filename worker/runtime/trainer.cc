@@ -138,6 +138,7 @@ absl::Status Trainer::BuildPrograms() {
   inputs.lanes = static_cast<uint32_t>(job_->lanes.size());
   inputs.evaluation_chunks = ChunksOf(cut_, test_samples_);
   inputs.recompute = job_->recompute;
+  inputs.group = job_->group;
   ASSIGN_OR_RETURN(train_, BuildStepProgram(job_->plan, inputs, RoundKind::kTrain));
   ASSIGN_OR_RETURN(evaluate_, BuildStepProgram(job_->plan, inputs, RoundKind::kEvaluate));
   ASSIGN_OR_RETURN(finish_, BuildStepProgram(job_->plan, inputs, RoundKind::kFinish));
@@ -168,6 +169,7 @@ std::optional<BatchId> Trainer::NextBatch(size_t lane) {
 
 void Trainer::End(const absl::Status& reason) {
   if (!latch_.Trip(reason)) return;
+  gate_.End();
   job_->store->Stop();
   if (job_->pipeline != nullptr && absl::IsCancelled(reason)) job_->pipeline->Stop();
   if (job_->pipeline != nullptr && !absl::IsCancelled(reason)) job_->pipeline->Fail(reason);
@@ -228,6 +230,7 @@ absl::Status Trainer::RunLanes(ParameterLink* link) {
   parts.link = link;
   parts.reporter = &reporter_;
   parts.latch = &latch_;
+  parts.gate = &gate_;
   parts.stall_limit = options_.stall_limit;
   HostPins pins;
   parts.pins = &pins;

@@ -22,6 +22,7 @@
 #include "worker/runtime/report_sink.h"
 #include "worker/runtime/run_latch.h"
 #include "worker/runtime/run_reporter.h"
+#include "worker/runtime/step_gate.h"
 
 namespace sangam {
 
@@ -52,6 +53,9 @@ class Trainer {
   //         others     what failed first, in words that name it
   absl::Status Run(const ParameterLinkFactory& make_link);
 
+  // Where the lanes are to stand still, as Assignment.stop_step; may come before Run.
+  void SetStop(std::optional<uint64_t> step) { gate_.SetStop(step); }
+
   // Makes Run return soon. Thread-safe; may come before Run.
   void Stop();
 
@@ -79,6 +83,7 @@ class Trainer {
   StepProgram finish_;
   RunReporter reporter_;
   RunLatch latch_;
+  StepGate gate_;
 
   std::vector<LoadSequence> loads_;       // by lane; used on the source's thread only
   std::unique_ptr<BatchSource> batches_;  // last: its thread uses the above

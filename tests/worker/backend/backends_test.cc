@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/precision.h"
 
 namespace sangam {
 namespace {
@@ -16,6 +17,17 @@ TEST(BackendsTest, MakesEveryBackendThatItNames) {
     ASSERT_TRUE(backend.ok()) << backend.status();
     EXPECT_EQ((*backend)->name(), name);
   }
+}
+
+TEST(BackendsTest, RowsStandAloneIsWhatTheBackendItselfSays) {
+  for (const std::string& name : BackendNames()) {
+    for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
+      const auto backend = CreateBackend(name, precision);
+      if (!backend.ok()) continue;
+      EXPECT_EQ(RowsStandAlone(name, precision), (*backend)->rows_stand_alone()) << name;
+    }
+  }
+  EXPECT_FALSE(RowsStandAlone("abacus", Precision::kFp32));
 }
 
 TEST(BackendsTest, UnknownNameListsTheKnownOnes) {

@@ -104,6 +104,24 @@ TEST(GradientMergeTest, RefusesSharesOfOthersAndSharesThatComeTwice) {
   EXPECT_EQ(merge.Add(2, MakeSum({1}, 1)).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
+TEST(GradientMergeTest, TakesSumsOfSeveralSharesAsTheTreeHasThem) {
+  GradientMerge merge({0, 4}, 4);
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_FALSE((*merge.Add(ShareSpan{2, 4}, MakeSum({3}, 5))).has_value());
+    EXPECT_EQ(merge.Add(3, MakeSum({1}, 1)).status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_FALSE((*merge.Add(0, MakeSum({1}, 1))).has_value());
+    const auto finished = merge.Add(1, MakeSum({1}, 2));
+    ASSERT_TRUE(finished.ok() && finished->has_value());
+    EXPECT_EQ((*finished)->span, (ShareSpan{0, 4}));
+    EXPECT_EQ((*finished)->sum.samples, 8);
+    EXPECT_TRUE((*finished)->last);
+  }
+  EXPECT_EQ(merge.Add(ShareSpan{1, 3}, MakeSum({1}, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(merge.Add(ShareSpan{1, 1}, MakeSum({1}, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(GradientMergeTest, RefusesToAddDifferentLengths) {
   GradientMerge merge({0, 2}, 2);
   EXPECT_TRUE(merge.Add(0, MakeSum({1}, 1)).ok());

@@ -23,6 +23,9 @@ TEST(InstructionTest, ToStringNamesWhatMatters) {
   EXPECT_EQ(ToString(Instruction{Op::kSendGradient, 0, 3, 0, 1, 7}),
             "SendGradient boundary 7 mb 3");
   EXPECT_EQ(ToString(Instruction{Op::kEmitGradient, 1, 5}), "EmitGradient b1 share 5");
+  EXPECT_EQ(ToString(Instruction{Op::kForward, 2, 4, 0, 0, 0, false, 4}), "Forward b2 mb 4-7");
+  EXPECT_EQ(ToString(Instruction{Op::kEmitGradient, 1, 4, 0, 0, 0, false, 2}),
+            "EmitGradient b1 share 4-5");
   EXPECT_EQ(ToString(Instruction{Op::kRelease, 0, 4}), "Release mb 4");
   EXPECT_EQ(ToString(Instruction{Op::kScore, 0, 7}), "Score mb 7");
   EXPECT_EQ(ToString(Instruction{Op::kEndEvaluation}), "EndEvaluation");

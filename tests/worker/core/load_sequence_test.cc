@@ -36,6 +36,21 @@ TEST(LoadSequenceTest, SaysWhatTheProgramsWillLoadRoundAfterRound) {
   EXPECT_FALSE(sequence.Next().has_value());
 }
 
+TEST(LoadSequenceTest, SaysEveryMicroBatchThatIsLoadedTogether) {
+  StepProgram train;
+  train.lanes = {
+      {{Op::kLoadBatch, 0, 2, 0, 0, 0, false, 3}, {Op::kForward, 0, 2}, {Op::kLoadBatch, 0, 5}}};
+  Timeline timeline;
+  timeline.steps_total = 2;
+  timeline.evaluate = false;
+  LoadSequence sequence(timeline, &train, nullptr, 0);
+  std::string text;
+  while (const std::optional<Load> load = sequence.Next()) {
+    absl::StrAppend(&text, " ", load->round.step, ":", load->index);
+  }
+  EXPECT_EQ(text, " 0:2 0:3 0:4 0:5 1:2 1:3 1:4 1:5");
+}
+
 TEST(LoadSequenceTest, ALaneWithoutChunksLoadsNothingToEvaluate) {
   StepProgram train;
   train.lanes = {{{Op::kLoadBatch, 0, 0}}};

@@ -115,6 +115,63 @@ TEST(StepProgramTest, OneLaneWithTwoSharesOfTwoMicroBatches) {
             "  Release mb 2\n");
 }
 
+TEST(StepProgramTest, SharesThatAreComputedTogetherAreNodesOfTheTree) {
+  const v1::Plan plan = MakePlan(8, 8, {}, {true, true});
+  ProgramInputs inputs;
+  inputs.group = 8;
+  EXPECT_EQ(ToString(Build(plan, inputs, RoundKind::kTrain)),
+            "lane 0\n"
+            "  LoadBatch mb 0-7\n"
+            "  AwaitWeights b0\n"
+            "  Forward b0 mb 0-7\n"
+            "  AwaitWeights b1\n"
+            "  Forward b1 mb 0-7\n"
+            "  Loss mb 0\n"
+            "  EndShare share 0\n"
+            "  Loss mb 1\n"
+            "  EndShare share 1\n"
+            "  Loss mb 2\n"
+            "  EndShare share 2\n"
+            "  Loss mb 3\n"
+            "  EndShare share 3\n"
+            "  Loss mb 4\n"
+            "  EndShare share 4\n"
+            "  Loss mb 5\n"
+            "  EndShare share 5\n"
+            "  Loss mb 6\n"
+            "  EndShare share 6\n"
+            "  Loss mb 7\n"
+            "  EndShare share 7\n"
+            "  Backward b1 mb 0-7\n"
+            "  EmitGradient b1 share 0-7\n"
+            "  Backward b0 mb 0-7 weights only\n"
+            "  EmitGradient b0 share 0-7\n"
+            "  Release mb 0-7\n");
+  const auto emitted = [&](const v1::Plan& of) {
+    std::string text;
+    for (const auto& list : Build(of, inputs, RoundKind::kTrain).lanes) {
+      for (const Instruction& i : list) {
+        if (i.op == Op::kEmitGradient && i.block == 0) {
+          absl::StrAppend(&text, " ", i.index, "+", i.count);
+        }
+      }
+      absl::StrAppend(&text, ";");
+    }
+    return text;
+  };
+  inputs.group = 3;
+  EXPECT_EQ(emitted(plan), " 0+2 2+2 4+2 6+2;");
+  inputs.group = 8;
+  inputs.lanes = 2;
+  EXPECT_EQ(emitted(plan), " 0+4; 4+4;");
+  inputs.lanes = 3;
+  EXPECT_EQ(emitted(plan), " 0+2; 2+2 4+1; 5+1 6+2;");
+  // Micro-batches that are no shares of their own, and stages of a pipeline, go one by one.
+  inputs.lanes = 1;
+  EXPECT_EQ(emitted(MakePlan(4, 2, {}, {true, true})), " 0+1 1+1;");
+  EXPECT_EQ(emitted(MakePlan(2, 2, {2, 2}, {true, true})), " 0+1 1+1;");
+}
+
 TEST(StepProgramTest, StagesOfAPipelineReceiveAndSend) {
   // b0 adds its output to the input of b3, past b1 and b2.
   v1::Plan plan = MakePlan(2, 2, {3, 3}, {true, true, false, true});

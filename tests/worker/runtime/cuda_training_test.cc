@@ -2,10 +2,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/testing/worker_job.h"
 #include "tests/worker/runtime/training_test.h"
+#include "worker/backend/cuda/device_memory.h"
+#include "worker/backend/cuda/sequences.h"
 
 // Whole jobs on the CUDA backend, over the stand-in for CUDA.
 namespace sangam {
@@ -24,8 +27,12 @@ class CudaTrainingTest : public testing::TrainingTest {
     job.credits = 16;
     const Outcome cpu = Train(job, 1);
     backend_ = "cuda";
+    graphs_ = false;
     workers_.clear();
+    const int64_t without_graphs = NumCudaGraphLaunches();
     const Outcome alone = Train(job, 1);
+    EXPECT_EQ(NumCudaGraphLaunches(), without_graphs);
+    graphs_ = true;
     ASSERT_EQ(alone.weights.size(), cpu.weights.size());
     for (size_t s = 0; s < cpu.weights.size(); ++s) {
       for (size_t e = 0; e < cpu.weights[s].size(); ++e) {
@@ -36,16 +43,27 @@ class CudaTrainingTest : public testing::TrainingTest {
     for (const auto& [key, loss] : cpu.losses) {
       EXPECT_NEAR(alone.losses.at(key).first, loss.first, 1e-4 * std::abs(loss.first) + 1e-4);
     }
-    workers_.clear();
-    EXPECT_TRUE(Train(job, 2) == alone);
-    workers_.clear();
+    ExpectSame(job, 1, alone);
+    ExpectSame(job, 2, alone);
     job.workers = 2;
-    EXPECT_TRUE(Train(job, 1) == alone);
-    workers_.clear();
+    ExpectSame(job, 1, alone);
     job.ranks = 2;
     job.lanes = 2;
     job.schedule = v1::ZERO_BUBBLE;
-    EXPECT_TRUE(Train(job, 1) == alone);
+    ExpectSame(job, 1, alone);
+  }
+
+ private:
+  // With graphs, and without taking memory in any step.
+  void ExpectSame(const WorkerJob& job, uint32_t threads, const Outcome& expected) {
+    workers_.clear();
+    Prepare(job, threads);
+    const int64_t graphs = NumCudaGraphLaunches();
+    const int64_t allocations = NumCudaAllocations();
+    for (const absl::Status& status : RunAll()) EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(NumCudaAllocations(), allocations);
+    EXPECT_GT(NumCudaGraphLaunches(), graphs);
+    EXPECT_TRUE(Collect() == expected);
   }
 };
 

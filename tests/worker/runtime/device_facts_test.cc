@@ -9,14 +9,17 @@
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "worker/backend/backends.h"
+#include "worker/backend/cpu/cpu_backend.h"
 
 namespace sangam {
 namespace {
 
-TEST(DeviceFactsTest, TheCpuHasNone) {
+TEST(DeviceFactsTest, TheCpuHasKernelsAlone) {
   const absl::StatusOr<v1::DeviceFacts> facts = DescribeDevice("cpu", 0);
   ASSERT_TRUE(facts.ok()) << facts.status();
-  EXPECT_EQ(facts->ByteSizeLong(), 0u);
+  EXPECT_EQ(facts->compute_capability(), CpuKernelSet());
+  EXPECT_EQ(facts->name(), "");
+  EXPECT_EQ(facts->memory_bytes(), 0u);
 }
 
 TEST(DeviceFactsTest, AreThoseOfTheBackend) {

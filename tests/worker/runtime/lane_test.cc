@@ -37,6 +37,7 @@
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/run_latch.h"
 #include "worker/runtime/run_reporter.h"
+#include "worker/runtime/step_gate.h"
 
 namespace sangam {
 namespace {
@@ -126,6 +127,7 @@ class LaneTest : public ::testing::TestWithParam<std::string> {
     parts_.link = &link_;
     parts_.reporter = reporter_.get();
     parts_.latch = &latch_;
+    parts_.gate = &gate_;
     parts_.pins = &pins_;
     parts_.stall_limit = absl::Milliseconds(50);
     SetSamples(5);
@@ -182,6 +184,7 @@ class LaneTest : public ::testing::TestWithParam<std::string> {
   StepProgram finish_;
   KeepingLink link_;
   RunLatch latch_;
+  StepGate gate_;
   HostPins pins_;
   std::unique_ptr<SaidBatches> batches_;
   RunParts parts_;

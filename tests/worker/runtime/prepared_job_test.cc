@@ -1,12 +1,15 @@
 #include "worker/runtime/prepared_job.h"
 
 #include <atomic>
+#include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/data/data_root.h"
 #include "common/plan/span.h"
 #include "gmock/gmock.h"
@@ -15,6 +18,8 @@
 #include "tests/testing/fake_pipeline_network.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/worker_job.h"
+#include "worker/backend/backends.h"
+#include "worker/backend/precision.h"
 
 namespace sangam {
 namespace {
@@ -80,6 +85,10 @@ TEST_F(PreparedJobTest, AWorkerWithoutSharesNeedsNothing) {
   EXPECT_TRUE((*job)->shares.empty());
   EXPECT_TRUE((*job)->lanes.empty());
   EXPECT_EQ((*job)->Facts().train_samples(), 0);
+  // Nothing that was opened counts against the limit.
+  options_.threads = 1;
+  options_.memory_limit = uint64_t{1} << 30;
+  EXPECT_TRUE(Prepare(0).ok());
 }
 
 TEST_F(PreparedJobTest, AStageHoldsItsOwnBlocksOnly) {
@@ -138,6 +147,41 @@ TEST_F(PreparedJobTest, SaysWhatNeedsHowMuchMemoryWhenThereIsTooLittle) {
   }
   options_.memory_limit = 1'000'000;
   EXPECT_TRUE(Prepare(0).ok());
+}
+
+TEST_F(PreparedJobTest, SharesAreComputedTogetherWhereRowsStandAlone) {
+  options_.threads = 1;
+  const auto group = [this](const testing::WorkerJob& job) -> uint32_t {
+    testing::WriteData(job, folder_);
+    assignment_ = testing::MakeAssignment(job, v1::Assignment::PREPARE);
+    const auto prepared = Prepare(0);
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    return prepared.ok() ? (*prepared)->group : 0;
+  };
+  const bool stand_alone = RowsStandAlone("cpu", Precision::kFp32);
+  if (const char* isa = std::getenv("DNNL_MAX_CPU_ISA"); isa != nullptr) {
+    const bool has_them = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    EXPECT_EQ(stand_alone, has_them && absl::string_view(isa) == "AVX2");
+  }
+  testing::WorkerJob job;
+  EXPECT_EQ(group(job), stand_alone ? 8u : 1u);
+  job.workers = 3;  // the first has two shares
+  EXPECT_EQ(group(job), stand_alone ? 2u : 1u);
+  testing::WorkerJob wide;
+  wide.batch = wide.train_samples = 512;  // 64 rows each
+  EXPECT_EQ(group(wide), stand_alone ? 2u : 1u);
+  testing::WorkerJob parts;
+  parts.shares = 4;  // of two micro-batches each
+  EXPECT_EQ(group(parts), 1u);
+  testing::WorkerJob short_factors;
+  short_factors.precision = v1::BF16;
+  EXPECT_EQ(group(short_factors), 1u);
+  testing::WorkerJob cnn;
+  cnn.cnn = true;  // statistics of a micro-batch
+  EXPECT_EQ(group(cnn), 1u);
+  testing::WorkerJob deep;
+  deep.deep = true;  // a block that recomputes
+  EXPECT_EQ(group(deep), 1u);
 }
 
 TEST_F(PreparedJobTest, RefusesAnUnknownBackend) {

@@ -51,7 +51,8 @@ TEST_F(TrainerTest, OneJobOneResultForAnyNumberOfWorkersAndLanes) {
     job.train_samples = cut.train_samples;
     job.dropout = cut.dropout;
     const Outcome alone = Train(job, 1);
-    for (uint32_t workers = 1; workers <= 3; ++workers) {
+    // With a worker for each share none are computed together.
+    for (const uint32_t workers : std::set<uint32_t>{1, 2, 3, cut.shares}) {
       for (uint32_t threads = 1; threads <= 3; ++threads) {
         job.workers = workers;
         EXPECT_TRUE(Train(job, threads) == alone)

@@ -69,6 +69,7 @@ class TrainingTest : public ::testing::Test {
       prepare.data_root = &root_;
       prepare.threads = threads;
       prepare.backend = backend_;
+      prepare.graphs = graphs_;
       prepare.make_pipeline_link = network_.Factory();
       auto prepared = PrepareJob(assignment, w, prepare);
       ASSERT_TRUE(prepared.ok()) << prepared.status();
@@ -104,6 +105,7 @@ class TrainingTest : public ::testing::Test {
   }
 
   std::string backend_ = "cpu";
+  bool graphs_ = true;
   const std::string folder_;
   const DataRoot root_;
   Trainer::Options options_;

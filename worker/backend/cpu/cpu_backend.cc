@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/tensor/buffer.h"
@@ -21,11 +24,13 @@
 #include "worker/backend/cpu/gemm.h"
 #include "worker/backend/cpu/layer_norm.h"
 #include "worker/backend/cpu/number_losses.h"
+#include "worker/backend/cpu/ordered_gemm.h"
 #include "worker/backend/cpu/pooling.h"
 #include "worker/backend/cpu/rms_norm.h"
 #include "worker/backend/cpu/rotary.h"
 #include "worker/backend/cpu/softmax.h"
 #include "worker/backend/precision.h"
+#include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 
 namespace sangam {
@@ -56,10 +61,12 @@ void Finish(Epilogue epilogue, const float* bias, Matrix product) {
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(Precision precision) : gemm_(precision), attention_(precision) {}
+  explicit CpuBackend(Precision precision)
+      : gemm_(precision), attention_(precision), orders_products_(CpuOrdersProducts(precision)) {}
 
   absl::string_view name() const override { return "cpu"; }
   bool uses_host_memory() const override { return true; }
+  bool rows_stand_alone() const override { return orders_products_; }
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
  protected:
@@ -89,13 +96,44 @@ class CpuBackend : public Backend {
   }
 
   absl::Status DoGemm(const GemmArguments& arguments) override {
-    RETURN_IF_ERROR(gemm_.Multiply(arguments));
+    RETURN_IF_ERROR(orders_products_ ? ordered_.Multiply(arguments) : gemm_.Multiply(arguments));
     Finish(arguments.epilogue, arguments.bias.data, arguments.c);
     return absl::OkStatus();
   }
 
   absl::Status DoSumRows(ConstMatrix in, bool accumulate, Matrix out) override {
     cpu_kernels::SumRows(in, accumulate, out.data);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoGemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
+                             Matrix c) override {
+    if (!orders_products_) return Backend::DoGemmOfTerms(a, b, terms, c);
+    return ordered_.MultiplyTerms(a, b, terms, c);
+  }
+
+  absl::Status DoSumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms,
+                                Matrix out) override {
+    if (!orders_products_) return Backend::DoSumRowsOfTerms(in, terms, out);
+    // Sums that wait; the first one waits in `out`.
+    const int64_t size = kMaxRowTermDepth * in.cols;
+    if (static_cast<int64_t>(waiting_sums_.size()) < size) {
+      waiting_sums_ = FloatBuffer();  // frees first
+      ASSIGN_OR_RETURN(waiting_sums_, FloatBuffer::Allocate(static_cast<size_t>(size)));
+    }
+    const auto place = [&](uint32_t depth) {
+      return depth == 0 ? out.data : waiting_sums_.data() + depth * in.cols;
+    };
+    uint32_t depth = 0;
+    for (const RowTerm& term : terms) {
+      cpu_kernels::SumRows({in.data, term.rows, in.cols}, false, place(depth));
+      ++depth;
+      in.data += term.rows * in.cols;
+      for (uint32_t i = 0; i < term.additions; ++i) {
+        --depth;
+        cpu_kernels::Add(place(depth - 1), place(depth), in.cols, place(depth - 1));
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -306,12 +344,24 @@ class CpuBackend : public Backend {
 
  private:
   CpuGemm gemm_;
+  OrderedGemm ordered_;
+  FloatBuffer waiting_sums_;
   CpuRotary rotary_;
   CpuAttention attention_;
+  const bool orders_products_;
   CpuConv2d conv2d_;
 };
 
 }  // namespace
+
+bool CpuOrdersProducts(Precision precision) {
+  return precision == Precision::kFp32 && OneDnnUsesAvx2() && OrderedGemm::Available();
+}
+
+std::string CpuKernelSet() {
+  const bool lacks_fma = OneDnnUsesAvx2() && !OrderedGemm::Available();
+  return absl::StrCat(OneDnnKernels(), lacks_fma ? " without FMA" : "");
+}
 
 std::unique_ptr<Backend> CreateCpuBackend(Precision precision) {
   return std::make_unique<CpuBackend>(precision);

@@ -82,10 +82,36 @@ bool CpuMultipliesBf16() {
   return isa == dnnl_cpu_isa_avx512_core_bf16 || isa == dnnl_cpu_isa_avx512_core_amx;
 }
 
+bool OneDnnUsesAvx2() {
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  return isa == dnnl_cpu_isa_avx2 || isa == dnnl_cpu_isa_avx2_vnni;
+}
+
+std::string OneDnnKernels() {
+  switch (dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_sse41:
+      return "SSE41";
+    case dnnl_cpu_isa_avx:
+      return "AVX";
+    case dnnl_cpu_isa_avx2:
+    case dnnl_cpu_isa_avx2_vnni:  // has more for integers alone
+      return "AVX2";
+    case dnnl_cpu_isa_avx512_mic:
+    case dnnl_cpu_isa_avx512_mic_4ops:
+      return "AVX512 MIC";
+    case dnnl_cpu_isa_avx512_core:
+    case dnnl_cpu_isa_avx512_core_vnni:
+    case dnnl_cpu_isa_avx512_core_bf16:  // a worker says by itself whether it has these
+      return "AVX512";
+    case dnnl_cpu_isa_avx512_core_amx:
+      return "AVX512 AMX";
+    default:
+      return "plain";
+  }
+}
+
 CpuGemm::CpuGemm(Precision precision)
-    : precision_(precision),
-      copy_aliasing_panels_(dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2 ||
-                            dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2_vnni) {}
+    : precision_(precision), copy_aliasing_panels_(OneDnnUsesAvx2()) {}
 
 absl::Status CpuGemm::Multiply(const GemmArguments& arguments) {
   UseOneThread();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "common/tensor/buffer.h"
@@ -14,6 +15,12 @@ namespace sangam {
 
 // Whether this machine has instructions that multiply bfloat16, which oneDNN uses.
 bool CpuMultipliesBf16();
+
+// Whether oneDNN's kernels here are those for AVX2.
+bool OneDnnUsesAvx2();
+
+// Which of oneDNN's kernels multiply here: "AVX2", "AVX512". Others sum in other orders.
+std::string OneDnnKernels();
 
 // Matrix products of one lane, by oneDNN's sgemm on the calling thread alone. Not thread-safe; may
 // move from thread to thread.

@@ -17,25 +17,27 @@ namespace sangam {
 using cuda_kernels::BadToken;
 
 absl::Status CudaBadTokens::Clear() {
-  calls_ = 0;
   return lane_->Check(cudaMemsetAsync(on_device_.data(), 0, sizeof(BadToken), lane_->compute()),
                       "clearing a report of tokens");
 }
 
+absl::Status CudaBadTokens::MakeRoom() {
+  if (on_device_.data() != nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(on_host_, PinnedBuffer::Allocate(sizeof(BadToken)));
+  ASSIGN_OR_RETURN(on_device_, DeviceBuffer::Allocate(sizeof(BadToken)));
+  return Clear();
+}
+
 absl::StatusOr<CudaBadTokens::Call> CudaBadTokens::Begin() {
-  if (on_device_.data() == nullptr) {
-    ASSIGN_OR_RETURN(on_host_, PinnedBuffer::Allocate(sizeof(BadToken)));
-    ASSIGN_OR_RETURN(on_device_, DeviceBuffer::Allocate(sizeof(BadToken)));
-    RETURN_IF_ERROR(Clear());
-  }
-  unchecked_ = true;
-  // After 2^32 calls without a fault: 0 is nobody's number.
+  RETURN_IF_ERROR(MakeRoom());
+  Expect();
+  // After 2^32 calls: 0 is nobody's number.
   if (++calls_ == 0) ++calls_;
   return Call{calls_, static_cast<BadToken*>(on_device_.data())};
 }
 
 absl::Status CudaBadTokens::Check() {
-  if (!unchecked_) return absl::OkStatus();
+  if (!unchecked_ || on_device_.data() == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(lane_->Check(cudaMemcpyAsync(on_host_.data(), on_device_.data(), sizeof(BadToken),
                                                cudaMemcpyDeviceToHost, lane_->compute()),
                                "a copy of a report of tokens"));

@@ -19,8 +19,13 @@ class CudaBadTokens {
     unsigned number;
     cuda_kernels::BadToken* found;
   };
-  // For a lookup that is about to begin. REQUIRES: CudaLane::Begin.
+  // For a lookup that is about to begin, or to be recorded: all runs of a recording are one call.
+  // REQUIRES: CudaLane::Begin.
   absl::StatusOr<Call> Begin();
+  // There will be lookups before the next Check, of a recording maybe.
+  void Expect() { unchecked_ = true; }
+  // For the first one. Errors: ResourceExhausted, Internal
+  absl::Status MakeRoom();
 
   // Waits for the lookups since the last call. Errors: InvalidArgument  the first one that found
   // such a token; names it; then all is as before the first lookup
@@ -32,7 +37,7 @@ class CudaBadTokens {
   CudaLane* lane_;
   DeviceBuffer on_device_;
   PinnedBuffer on_host_;
-  unsigned calls_ = 0;  // since nothing was found
+  unsigned calls_ = 0;
   bool unchecked_ = false;
 };
 

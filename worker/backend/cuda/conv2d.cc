@@ -55,9 +55,9 @@ absl::Status CudaConv2d::Forward(const WindowShape& shape, ConstMatrix in, Const
   ASSIGN_OR_RETURN(float* const rows, Rows(tile, weight.cols));
   for (int64_t first = 0; first < pixels; first += tile) {
     const int64_t count = std::min(tile, pixels - first);
-    RETURN_IF_ERROR(lane_->Check(
-        cuda_kernels::WindowsToRows(lane_->compute(), shape, in.data, first, count, rows),
-        "conv2d"));
+    RETURN_IF_ERROR(lane_->Launch("conv2d", [&](cudaStream_t stream) {
+      return cuda_kernels::WindowsToRows(stream, shape, in.data, first, count, rows);
+    }));
     product.a = {rows, count, weight.cols};
     product.c = {out.data + first * shape.out_channels, count, shape.out_channels};
     RETURN_IF_ERROR(products_->Multiply(product));
@@ -77,18 +77,18 @@ absl::Status CudaConv2d::BackwardInput(const WindowShape& shape, ConstMatrix wei
   }
   const int64_t tile = TilePixels(shape, pixels);
   ASSIGN_OR_RETURN(float* const rows, Rows(tile, weight.cols));
-  RETURN_IF_ERROR(lane_->Check(
-      cudaMemsetAsync(input_gradient.data, 0,
-                      static_cast<size_t>(input_gradient.size()) * sizeof(float), lane_->compute()),
-      "conv2d backward input"));
+  RETURN_IF_ERROR(lane_->Launch("conv2d backward input", [&](cudaStream_t stream) {
+    return cudaMemsetAsync(input_gradient.data, 0,
+                           static_cast<size_t>(input_gradient.size()) * sizeof(float), stream);
+  }));
   for (int64_t first = 0; first < pixels; first += tile) {
     const int64_t count = std::min(tile, pixels - first);
     product.a = {output_gradient.data + first * shape.out_channels, count, shape.out_channels};
     product.c = {rows, count, weight.cols};
     RETURN_IF_ERROR(products_->Multiply(product));
-    RETURN_IF_ERROR(lane_->Check(cuda_kernels::AddRowsToWindows(lane_->compute(), shape, rows,
-                                                                first, count, input_gradient.data),
-                                 "conv2d backward input"));
+    RETURN_IF_ERROR(lane_->Launch("conv2d backward input", [&](cudaStream_t stream) {
+      return cuda_kernels::AddRowsToWindows(stream, shape, rows, first, count, input_gradient.data);
+    }));
   }
   return absl::OkStatus();
 }
@@ -110,9 +110,9 @@ absl::Status CudaConv2d::BackwardWeight(const WindowShape& shape, ConstMatrix in
   ASSIGN_OR_RETURN(float* const rows, Rows(tile, weight_gradient.cols));
   for (int64_t first = 0; first < pixels; first += tile) {
     const int64_t count = std::min(tile, pixels - first);
-    RETURN_IF_ERROR(lane_->Check(
-        cuda_kernels::WindowsToRows(lane_->compute(), shape, in.data, first, count, rows),
-        "conv2d backward weight"));
+    RETURN_IF_ERROR(lane_->Launch("conv2d backward weight", [&](cudaStream_t stream) {
+      return cuda_kernels::WindowsToRows(stream, shape, in.data, first, count, rows);
+    }));
     product.a = {output_gradient.data + first * shape.out_channels, count, shape.out_channels};
     product.b = {rows, count, weight_gradient.cols};
     RETURN_IF_ERROR(products_->Multiply(product));

@@ -30,6 +30,9 @@ class CudaConv2d {
   absl::Status BackwardWeight(const WindowShape& shape, ConstMatrix in, ConstMatrix output_gradient,
                               bool accumulate, Matrix weight_gradient);
 
+  // The memory for rows, whose room rehearsals note.
+  CudaScratch* rows() { return &rows_; }
+
  private:
   absl::StatusOr<float*> Rows(int64_t count, int64_t cols);
 

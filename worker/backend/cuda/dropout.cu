@@ -23,8 +23,8 @@ constexpr int64_t kBlocksPerThread = 8;
 constexpr uint32_t kDropoutPurpose = 3;
 
 struct DropoutCall {
-  RandomFamily family;
-  uint64_t first_minor;  // of row 0
+  DropoutNumbers numbers;
+  const DropoutNumbers* on_device;  // nullptr: `numbers` are the ones
   uint32_t threshold;
   float scale;
   const float* in;
@@ -36,12 +36,13 @@ struct DropoutCall {
 
 // `row_threads` neighbours share a row.
 __global__ void __launch_bounds__(kThreads) DropoutKernel(DropoutCall call, int64_t row_threads) {
+  const DropoutNumbers numbers = call.on_device != nullptr ? *call.on_device : call.numbers;
   const int64_t all = call.rows * row_threads;
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < all; i += step) {
     const Place place = PlaceOf(i, row_threads);
     const DeviceRandomStream stream =
-        StreamOf(call.family, call.first_minor + static_cast<uint64_t>(place.row));
+        StreamOf(numbers.family, numbers.first_minor + static_cast<uint64_t>(place.row));
     const float* x_row = call.in + place.row * call.cols;
     float* y_row = call.out + place.row * call.cols;
     for (int64_t block = place.col; 4 * block < call.cols; block += row_threads) {
@@ -56,13 +57,7 @@ __global__ void __launch_bounds__(kThreads) DropoutKernel(DropoutCall call, int6
   }
 }
 
-}  // namespace
-
-cudaError_t Dropout(cudaStream_t stream, const DropoutAddress& address, float rate, ConstMatrix in,
-                    float* out) {
-  DropoutCall call;
-  call.family = MakeRandomFamily(address.seed, kDropoutPurpose, address.step);
-  call.first_minor = (uint64_t{address.layer} << 32) + address.first_position;
+cudaError_t Launch(cudaStream_t stream, DropoutCall call, float rate, ConstMatrix in, float* out) {
   // ToUnitFloat(bits) >= rate, without rounding, is (bits >> 8) >= rate * 2^24.
   call.threshold = static_cast<uint32_t>(std::ceil(rate * 16777216.0f));
   call.scale = 1.0f / (1.0f - rate);
@@ -75,6 +70,29 @@ cudaError_t Dropout(cudaStream_t stream, const DropoutAddress& address, float ra
   SANGAM_LAUNCH(DropoutKernel, GridBlocks(in.rows * row_threads, kThreads), kThreads, 0, stream,
                 call, row_threads);
   return cudaGetLastError();
+}
+
+}  // namespace
+
+DropoutNumbers NumbersOf(const DropoutAddress& address) {
+  DropoutNumbers numbers;
+  numbers.family = MakeRandomFamily(address.seed, kDropoutPurpose, address.step);
+  numbers.first_minor = (uint64_t{address.layer} << 32) + address.first_position;
+  return numbers;
+}
+
+cudaError_t Dropout(cudaStream_t stream, const DropoutAddress& address, float rate, ConstMatrix in,
+                    float* out) {
+  DropoutCall call = {};
+  call.numbers = NumbersOf(address);
+  return Launch(stream, call, rate, in, out);
+}
+
+cudaError_t Dropout(cudaStream_t stream, const DropoutNumbers* on_device, float rate,
+                    ConstMatrix in, float* out) {
+  DropoutCall call = {};
+  call.on_device = on_device;
+  return Launch(stream, call, rate, in, out);
 }
 
 }  // namespace sangam::cuda_kernels

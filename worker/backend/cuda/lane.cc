@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
@@ -58,11 +59,13 @@ CudaLane::~CudaLane() {
   cudaGetLastError();
 }
 
-absl::Status CudaLane::Begin(const char* operation) {
+absl::Status CudaLane::Begin(const char* operation) { return Begin(std::vector{operation}); }
+
+absl::Status CudaLane::Begin(const std::vector<const char*>& operations) {
   {
     const MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
-    operations_.Add(operation);
+    for (const char* operation : operations) operations_.Add(operation);
   }
   return Check(cudaSetDevice(device_), "cudaSetDevice");
 }

@@ -57,14 +57,32 @@ class CudaLane {
   // In front of the calls of each operation: the lane's device becomes the thread's. The name lives
   // as long as the program.
   absl::Status Begin(const char* operation);
+  // Of several, which the device gets as one.
+  absl::Status Begin(const std::vector<const char*>& operations);
   // What one of these calls gave.
   absl::Status Check(cudaError_t error, absl::string_view what);
-  // Both, around a function that launches kernels on the stream it is given.
-  template <typename Launch>
-  absl::Status Run(const char* operation, const Launch& launch) {
-    if (absl::Status ready = Begin(operation); !ready.ok()) return ready;
-    return Check(launch(compute_), operation);
+  // Calls a function that puts work on the stream it is given, but not in a rehearsal.
+  template <typename Work>
+  absl::Status Launch(absl::string_view what, const Work& work) {
+    if (rehearses_) return absl::OkStatus();
+    return Check(work(compute_), what);
   }
+  // As Begin and Launch.
+  template <typename Work>
+  absl::Status Run(const char* operation, const Work& work) {
+    if (absl::Status ready = Begin(operation); !ready.ok()) return ready;
+    return Launch(operation, work);
+  }
+
+  // In a rehearsal operations put nothing on the streams: what keeps memory for them only notes how
+  // much they want.
+  bool rehearses() const { return rehearses_; }
+  void set_rehearses(bool rehearses) { rehearses_ = rehearses; }
+
+  // Memory that operations use besides their matrices has another address from now on: what was
+  // recorded with the old one must not be used any more.
+  void NoteMove() { ++moves_; }
+  int64_t moves() const { return moves_; }
 
   absl::StatusOr<std::unique_ptr<CudaPoint>> Record(cudaStream_t stream);
 
@@ -89,6 +107,8 @@ class CudaLane {
   cudaStream_t compute_ = nullptr;
   cudaStream_t upload_ = nullptr;
   cudaStream_t download_ = nullptr;
+  bool rehearses_ = false;
+  int64_t moves_ = 0;
 
   mutable Mutex mutex_;
   RecentOperations operations_ ABSL_GUARDED_BY(mutex_);

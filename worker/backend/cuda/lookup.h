@@ -31,7 +31,8 @@ struct BadToken {
 };
 
 // As in Backend; shapes are checked there, tokens here. `call`: a number for this call, not 0, that
-// no other call has since `bad` was cleared. The row of a bad token is filled with 0.
+// no other call has; of calls with one number, as a recording's runs are, the first index is told.
+// The row of a bad token is filled with 0.
 cudaError_t Lookup(cudaStream_t stream, ConstMatrix tokens, ConstMatrix table, unsigned call,
                    BadToken* bad, float* out);
 

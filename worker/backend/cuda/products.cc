@@ -116,6 +116,15 @@ struct CudaProducts::Plan {
   cublasLtMatmulAlgo_t algorithm = {};
 };
 
+// Of the parts of scratch memory that operands are copied to, in bytes; 0: it is used where it is.
+struct CudaProducts::CopySizes {
+  int64_t a = 0;
+  int64_t b = 0;
+  int64_t c = 0;
+  int64_t bias = 0;
+  int64_t total() const { return a + b + c + bias; }
+};
+
 struct CudaProducts::Operands {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -141,8 +150,11 @@ absl::StatusOr<std::unique_ptr<CudaProducts>> CudaProducts::Create(CudaLane* lan
 }
 
 absl::Status CudaProducts::Multiply(const GemmArguments& arguments) {
-  if (InnerSize(arguments) == 0) return FillEmptySum(arguments);
+  if (InnerSize(arguments) == 0) {
+    return lane_->rehearses() ? absl::OkStatus() : FillEmptySum(arguments);
+  }
   ASSIGN_OR_RETURN(const Plan* plan, PlanFor(arguments));
+  if (lane_->rehearses()) return operands_.Get(CopySizesOf(arguments).total()).status();
   ASSIGN_OR_RETURN(const Operands operands, Prepare(arguments));
   RETURN_IF_ERROR(Run(*plan, arguments, operands));
   if (!plan->adds_bias) {
@@ -212,6 +224,7 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Plan>> CudaProducts::MakePlan(const
   // The choice looks at the alignment of the bias, which is not known yet: the least of all.
   const void* const bias_somewhere = static_cast<std::byte*>(workspace_.data()) + kAlignment;
   RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_somewhere));
+  RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t{CUDA_R_32F}));
   // Some shapes are not to be had with a bias: then our own kernel adds it.
   for (const bool adds_bias : {true, false}) {
     if (adds_bias && !bias) continue;
@@ -257,18 +270,25 @@ absl::StatusOr<bool> CudaProducts::Choose(Plan* plan) {
   return true;
 }
 
-absl::StatusOr<CudaProducts::Operands> CudaProducts::Prepare(const GemmArguments& arguments) {
+CudaProducts::CopySizes CudaProducts::CopySizesOf(const GemmArguments& arguments) const {
   const bool packs = precision_ == Precision::kBf16;
   const auto factor_bytes = [packs](ConstMatrix factor) {
     if (packs) return PartBytes(factor.size() * static_cast<int64_t>(sizeof(uint16_t)));
     return IsAligned(factor.data) ? int64_t{0} : PartBytes(FloatBytes(factor));
   };
   const bool copies_bias = arguments.epilogue != Epilogue::kNone && !IsAligned(arguments.bias.data);
-  const int64_t a_bytes = factor_bytes(arguments.a);
-  const int64_t b_bytes = factor_bytes(arguments.b);
-  const int64_t c_bytes = IsAligned(arguments.c.data) ? 0 : PartBytes(FloatBytes(arguments.c));
-  const int64_t bias_bytes = copies_bias ? PartBytes(FloatBytes(arguments.bias)) : 0;
-  ASSIGN_OR_RETURN(void* const scratch, operands_.Get(a_bytes + b_bytes + c_bytes + bias_bytes));
+  CopySizes sizes;
+  sizes.a = factor_bytes(arguments.a);
+  sizes.b = factor_bytes(arguments.b);
+  sizes.c = IsAligned(arguments.c.data) ? 0 : PartBytes(FloatBytes(arguments.c));
+  sizes.bias = copies_bias ? PartBytes(FloatBytes(arguments.bias)) : 0;
+  return sizes;
+}
+
+absl::StatusOr<CudaProducts::Operands> CudaProducts::Prepare(const GemmArguments& arguments) {
+  const bool packs = precision_ == Precision::kBf16;
+  const CopySizes sizes = CopySizesOf(arguments);
+  ASSIGN_OR_RETURN(void* const scratch, operands_.Get(sizes.total()));
   auto* part = static_cast<std::byte*>(scratch);
 
   const auto copy = [this](const float* from, void* to, ConstMatrix size) {
@@ -287,15 +307,15 @@ absl::StatusOr<CudaProducts::Operands> CudaProducts::Prepare(const GemmArguments
                         "gemm's rounded factors");
   };
   Operands operands;
-  RETURN_IF_ERROR(make_factor(arguments.a, a_bytes, &operands.a));
-  RETURN_IF_ERROR(make_factor(arguments.b, b_bytes, &operands.b));
+  RETURN_IF_ERROR(make_factor(arguments.a, sizes.a, &operands.a));
+  RETURN_IF_ERROR(make_factor(arguments.b, sizes.b, &operands.b));
   operands.c = arguments.c.data;
-  if (c_bytes > 0) {
-    operands.c = reinterpret_cast<float*>(std::exchange(part, part + c_bytes));
+  if (sizes.c > 0) {
+    operands.c = reinterpret_cast<float*>(std::exchange(part, part + sizes.c));
     if (arguments.accumulate) RETURN_IF_ERROR(copy(arguments.c.data, operands.c, arguments.c));
   }
   operands.bias = arguments.bias.data;
-  if (bias_bytes > 0) {
+  if (sizes.bias > 0) {
     operands.bias = reinterpret_cast<float*>(part);
     RETURN_IF_ERROR(copy(arguments.bias.data, part, arguments.bias));
   }

@@ -39,17 +39,22 @@ class CudaProducts {
   // c = op(a) op(b), or +=, and the epilogue. REQUIRES: what Backend::Gemm checks; CudaLane::Begin.
   absl::Status Multiply(const GemmArguments& arguments);
 
+  // The memory for copies of operands, whose room rehearsals note.
+  CudaScratch* operands() { return &operands_; }
+
  private:
   struct Plan;
   // m, n, k, transposed a and b, with a bias.
   using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool>;
   struct Operands;
+  struct CopySizes;
 
   CudaProducts(CudaLane* lane, Precision precision);
   absl::StatusOr<const Plan*> PlanFor(const GemmArguments& arguments);
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Key& key);
   // Asks for an algorithm; false when there is none.
   absl::StatusOr<bool> Choose(Plan* plan);
+  CopySizes CopySizesOf(const GemmArguments& arguments) const;
   absl::StatusOr<Operands> Prepare(const GemmArguments& arguments);
   absl::Status Run(const Plan& plan, const GemmArguments& arguments, const Operands& operands);
   absl::Status FillEmptySum(const GemmArguments& arguments);

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +21,10 @@
 namespace sangam {
 
 absl::StatusOr<const void*> CudaStaging::Take(const void* host, int64_t bytes) {
+  if (lane_->rehearses()) {
+    wanted_ = std::max(wanted_, bytes);
+    return on_device_.Get(bytes);
+  }
   Place& place = places_[next_];
   next_ = (next_ + 1) % places_.size();
   if (place.read != nullptr) RETURN_IF_ERROR(place.read->Wait());
@@ -35,6 +40,15 @@ absl::StatusOr<const void*> CudaStaging::Take(const void* host, int64_t bytes) {
                                "a copy of labels"));
   ASSIGN_OR_RETURN(place.read, lane_->Record(lane_->compute()));
   return on_device;
+}
+
+absl::Status CudaStaging::MakeRoom() {
+  for (Place& place : places_) {
+    if (place.buffer.bytes() >= wanted_) continue;
+    if (place.read != nullptr) RETURN_IF_ERROR(place.read->Wait());
+    ASSIGN_OR_RETURN(place.buffer, PinnedBuffer::Allocate(wanted_));
+  }
+  return on_device_.MakeRoom();
 }
 
 class CudaSums::Pending : public PendingSums {
@@ -62,17 +76,25 @@ absl::StatusOr<ClassificationSums*> CudaSums::Cell() {
   return static_cast<ClassificationSums*>(on_device_.data());
 }
 
+absl::Status CudaSums::AddBlock() {
+  // More than a step has micro-batches, mostly.
+  constexpr size_t kCells = 64;
+  ASSIGN_OR_RETURN(PinnedBuffer block, PinnedBuffer::Allocate(kCells * sizeof(ClassificationSums)));
+  auto* const cells = static_cast<ClassificationSums*>(block.data());
+  blocks_.push_back(std::move(block));
+  for (size_t i = 0; i < kCells; ++i) free_.push_back(new (cells + i) ClassificationSums);
+  return absl::OkStatus();
+}
+
+absl::Status CudaSums::MakeRoom() {
+  RETURN_IF_ERROR(Cell().status());
+  const MutexLock lock(&mutex_);
+  return blocks_.empty() ? AddBlock() : absl::OkStatus();
+}
+
 absl::StatusOr<ClassificationSums*> CudaSums::Take() {
   const MutexLock lock(&mutex_);
-  if (free_.empty()) {
-    // More than a step has micro-batches, mostly.
-    constexpr size_t kCells = 64;
-    ASSIGN_OR_RETURN(PinnedBuffer block,
-                     PinnedBuffer::Allocate(kCells * sizeof(ClassificationSums)));
-    auto* const cells = static_cast<ClassificationSums*>(block.data());
-    blocks_.push_back(std::move(block));
-    for (size_t i = 0; i < kCells; ++i) free_.push_back(new (cells + i) ClassificationSums);
-  }
+  if (free_.empty()) RETURN_IF_ERROR(AddBlock());
   ClassificationSums* const cell = free_.back();
   free_.pop_back();
   return cell;

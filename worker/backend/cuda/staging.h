@@ -1,7 +1,6 @@
 #ifndef SANGAM_WORKER_BACKEND_CUDA_STAGING_H_
 #define SANGAM_WORKER_BACKEND_CUDA_STAGING_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,11 +23,17 @@ namespace sangam {
 // in turn; only who comes round to one that the device has not read yet waits. Not thread-safe.
 class CudaStaging {
  public:
-  explicit CudaStaging(CudaLane* lane) : lane_(lane), on_device_(lane) {}
+  explicit CudaStaging(CudaLane* lane, size_t places = 4)
+      : lane_(lane), on_device_(lane), places_(places) {}
 
   // The same bytes in device memory, until the next call's copy; in the order of the computing
   // stream. `host` may change when the call has returned. REQUIRES: CudaLane::Begin.
   absl::StatusOr<const void*> Take(const void* host, int64_t bytes);
+
+  // Of the device's.
+  int64_t missing_bytes() const { return on_device_.missing_bytes(); }
+  // For what Take was asked for in a rehearsal.
+  absl::Status MakeRoom();
 
  private:
   struct Place {
@@ -38,8 +43,9 @@ class CudaStaging {
 
   CudaLane* lane_;
   CudaScratch on_device_;
-  std::array<Place, 4> places_;
+  std::vector<Place> places_;
   size_t next_ = 0;
+  int64_t wanted_ = 0;  // of each place, in bytes
 };
 
 // Sums of losses on their way to the host. Not thread-safe, but for the end of what Send gives.
@@ -52,9 +58,13 @@ class CudaSums {
   // Brings them to the host.
   absl::StatusOr<std::unique_ptr<PendingSums>> Send();
 
+  // For the first ones.
+  absl::Status MakeRoom();
+
  private:
   class Pending;
 
+  absl::Status AddBlock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<ClassificationSums*> Take();
   void GiveBack(ClassificationSums* on_host);
 

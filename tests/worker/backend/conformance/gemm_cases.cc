@@ -10,6 +10,7 @@
 #include "tests/testing/device_matrix.h"
 #include "tests/worker/backend/conformance/op_cases.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/shapes.h"
 
 namespace sangam::testing {
 namespace {
@@ -132,12 +133,105 @@ void NaNGoesThroughTheEpilogue(Backend* backend) {
   EXPECT_TRUE(std::isnan(c[0]) && std::isnan(c[1]));
 }
 
+// Rows [first, first + count) of `values`, of `cols` each.
+std::vector<float> Rows(const std::vector<float>& values, int64_t first, int64_t count,
+                        int64_t cols) {
+  return {values.begin() + first * cols, values.begin() + (first + count) * cols};
+}
+
+// Where the backend says so, a row is the same alone and among others.
+void RowsStandAlone(Backend* backend, const GemmShape& s) {
+  if (!backend->rows_stand_alone() || s.transpose_a) return;
+  const Example all(s);
+  for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kBiasRelu}) {
+    const bool accumulate = epilogue == Epilogue::kNone;
+    const std::vector<float> c = Run(backend, s, all, accumulate, epilogue, 0);
+    for (const int64_t count : {1, 2, 3, 5, 8, 16, 17, 32, 64}) {
+      if (count > s.m) break;
+      for (const int64_t first : {int64_t{0}, (s.m - count) / 2, s.m - count}) {
+        Example some = all;
+        some.a = Rows(all.a, first, count, s.k);
+        some.c = Rows(all.c, first, count, s.n);
+        const GemmShape part = {count, s.n, s.k, false, s.transpose_b};
+        ASSERT_EQ(Run(backend, part, some, accumulate, epilogue, 0), Rows(c, first, count, s.n))
+            << count << " rows from " << first;
+      }
+    }
+  }
+}
+
+// a^T b in terms of `rows` rows, summed as a tree, is their products and sums.
+void TermsAreProductsOfTheirOwn(Backend* backend, const GemmShape& s) {
+  const int64_t half = s.k / 2;
+  const int64_t quarter = half / 2;
+  const std::vector<RowTerm> terms = {{quarter, 0}, {half - quarter, 1}, {0, 0}, {s.k - half, 2}};
+  const Example all(s);
+  const DeviceMatrix a(backend, s.k, s.m, all.a);
+  const DeviceMatrix b(backend, s.k, s.n, all.b);
+  const DeviceMatrix c(backend, s.m, s.n, all.c);
+  const DeviceMatrix sums(backend, 1, s.m, std::vector<float>(static_cast<size_t>(s.m), 7.0f));
+  if (!backend->rows_stand_alone()) {
+    EXPECT_EQ(backend->GemmOfTerms(a.view(), b.view(), terms, c.view()).code(),
+              absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(backend->SumRowsOfTerms(a.view(), terms, sums.view()).code(),
+              absl::StatusCode::kUnimplemented);
+    return;
+  }
+  ASSERT_TRUE(backend->GemmOfTerms(a.view(), b.view(), terms, c.view()).ok());
+  ASSERT_TRUE(backend->SumRowsOfTerms(a.view(), terms, sums.view()).ok());
+  std::vector<std::vector<float>> products, columns;
+  int64_t first = 0;
+  for (const RowTerm& term : terms) {
+    Example part = all;
+    part.a = Rows(all.a, first, term.rows, s.m);
+    part.b = Rows(all.b, first, term.rows, s.n);
+    const GemmShape shape = {s.m, s.n, term.rows, true, false};
+    products.push_back(Run(backend, shape, part, false, Epilogue::kNone, 0));
+    const DeviceMatrix rows(backend, term.rows, s.m, part.a);
+    const DeviceMatrix sum(backend, 1, s.m, std::vector<float>(static_cast<size_t>(s.m), 7.0f));
+    ASSERT_TRUE(backend->SumRows(rows.view(), false, sum.view()).ok());
+    columns.push_back(sum.Read());
+    first += term.rows;
+  }
+  const auto tree = [](const std::vector<std::vector<float>>& parts) {
+    std::vector<float> sum = parts[0];
+    for (size_t e = 0; e < sum.size(); ++e) {
+      sum[e] = (parts[0][e] + parts[1][e]) + (parts[2][e] + parts[3][e]);
+    }
+    return sum;
+  };
+  ASSERT_EQ(c.Read(), tree(products));
+  ASSERT_EQ(sums.Read(), tree(columns));
+}
+
+void RefusesOtherTerms(Backend* backend) {
+  const DeviceMatrix a(backend, 4, 2, RandomFloats(8, 1));
+  const DeviceMatrix b(backend, 4, 3, RandomFloats(12, 2));
+  const DeviceMatrix c(backend, 2, 3, RandomFloats(6, 3));
+  const std::vector<std::vector<RowTerm>> lists = {{},
+                                                   {{3, 0}},
+                                                   {{5, 0}},
+                                                   {{2, 0}, {2, 0}},
+                                                   {{2, 1}, {2, 0}},
+                                                   {{2, 0}, {2, 2}},
+                                                   {{-1, 0}, {5, 1}},
+                                                   std::vector<RowTerm>(kMaxRowTermDepth + 1)};
+  for (const std::vector<RowTerm>& terms : lists) {
+    EXPECT_EQ(backend->GemmOfTerms(a.view(), b.view(), terms, c.view()).code(),
+              absl::StatusCode::kInvalidArgument);
+    const DeviceMatrix sums(backend, 1, 2, {0, 0});
+    EXPECT_EQ(backend->SumRowsOfTerms(a.view(), terms, sums.view()).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> GemmCases() {
   std::vector<OpCase> cases = {
       {"GemmEmptySums", EmptySums},
       {"GemmNaNGoesThroughTheEpilogue", NaNGoesThroughTheEpilogue},
+      {"GemmRefusesOtherTerms", RefusesOtherTerms},
   };
   // No, one, odd and even sizes, around the widths of vectors and tiles.
   const std::vector<std::vector<int64_t>> sizes = {
@@ -154,6 +248,13 @@ std::vector<OpCase> GemmCases() {
         if (s.m * s.n == 0) continue;
         cases.push_back({absl::StrCat("GemmBitsDoNotDependOnTheAddress_", Name(s)),
                          [s](Backend* backend) { BitsDoNotDependOnTheAddress(backend, s); }});
+        if (!transpose_a) {
+          cases.push_back({absl::StrCat("GemmRowsStandAlone_", Name(s)),
+                           [s](Backend* backend) { RowsStandAlone(backend, s); }});
+        } else if (!transpose_b) {
+          cases.push_back({absl::StrCat("GemmTerms_", Name(s)),
+                           [s](Backend* backend) { TermsAreProductsOfTheirOwn(backend, s); }});
+        }
       }
     }
   }

@@ -38,6 +38,15 @@ TEST(CudaDropoutTest, GivesTheBitsOfTheCpu) {
                 return x.Read();
               }),
               expected);
+    const DropoutNumbers numbers = NumbersOf(c.address);
+    const DeviceBytes on_device(sizeof(numbers));
+    ASSERT_EQ(cudaMemcpy(on_device.data(), &numbers, sizeof(numbers), cudaMemcpyHostToDevice),
+              cudaSuccess);
+    const DeviceFloats x(in, 0);
+    EXPECT_EQ(Dropout(nullptr, static_cast<const DropoutNumbers*>(on_device.data()), c.rate,
+                      {x.data(), c.rows, c.cols}, x.data()),
+              cudaSuccess);
+    EXPECT_EQ(x.Read(), expected);
   }
 }
 
