@@ -16,6 +16,7 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -31,6 +32,7 @@ constexpr absl::Duration kLongestKill = absl::Seconds(10);
 struct Launch {
   const char* program;
   char* const* arguments;
+  char* const* environment;
   int input;
   int log;
   // Where the child writes errno when it cannot start the program; closed by a successful exec.
@@ -53,7 +55,7 @@ struct Launch {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   if (dup2(launch.input, STDIN_FILENO) >= 0 && dup2(launch.log, STDOUT_FILENO) >= 0 &&
       dup2(launch.log, STDERR_FILENO) >= 0) {
-    execv(launch.program, launch.arguments);
+    execve(launch.program, launch.arguments, launch.environment);
   }
   const int error = errno;
   // The parent reads four bytes or the end of the pipe; nothing can be done when this fails.
@@ -83,6 +85,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
 
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!absl::StartsWith(*variable, "SANGAM_")) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
+
   const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (log < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", log_path));
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -91,7 +99,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   const pid_t parent = getpid();
   const pid_t pid = ready ? fork() : -1;
   if (pid == 0) {
-    RunChild(Launch{program.c_str(), pointers.data(), input, log, failure[1], parent});
+    RunChild(
+        Launch{program.c_str(), pointers.data(), variables.data(), input, log, failure[1], parent});
   }
   const int error = errno;
   for (const int fd : {log, input, failure[1]}) {

@@ -19,8 +19,9 @@ namespace sangam {
 class ChildProcess {
  public:
   // Starts `program` (a path) with `arguments`. It reads nothing; both its streams are appended to
-  // the file `log_path`.
-  // Errors: as the system says, naming the program or the file
+  // the file `log_path`. Variables that begin with SANGAM_ are not handed on: what a user has set
+  // for a cluster is not meant for daemons of his own. Errors: as the system says, naming the
+  // program or the file
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
       const std::string& program, const std::vector<std::string>& arguments,
       const std::string& log_path);

@@ -126,14 +126,15 @@ absl::Status MakeDirectories(const std::string& path) {
 AtomicFile::AtomicFile(std::string path, std::string temporary, int fd)
     : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
 
-absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path,
+                                                               mode_t mode) {
   // A directory would only be noticed by the rename, after all was written.
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory, expected a file"));
   }
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  const int fd = OpenRetrying(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  const int fd = OpenRetrying(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   return absl::WrapUnique(new AtomicFile(path, temporary, fd));
 }
@@ -170,10 +171,14 @@ absl::Status AtomicFile::Commit() {
   return absl::OkStatus();
 }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes) {
-  ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes, mode_t mode) {
+  ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, AtomicFile::Create(path, mode));
   RETURN_IF_ERROR(file->Append(bytes));
   return file->Commit();
+}
+
+absl::Status WritePrivateFile(const std::string& path, absl::string_view bytes) {
+  return WriteFileAtomically(path, bytes, 0600);
 }
 
 }  // namespace sangam

@@ -1,6 +1,8 @@
 #ifndef SANGAM_CLIENT_FILES_H_
 #define SANGAM_CLIENT_FILES_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -29,7 +31,9 @@ absl::Status MakeDirectories(const std::string& path);
 class AtomicFile {
  public:
   // Errors: as the system says; they name `path`.
-  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
+  // `mode`: permissions, less the process's umask.
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path,
+                                                            mode_t mode = 0666);
   // Without Commit nothing remains.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -48,7 +52,11 @@ class AtomicFile {
 };
 
 // Replaces the file `path` by `bytes`, atomically.
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes);
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes,
+                                 mode_t mode = 0666);
+
+// The same for a secret: nobody but its owner may ever read it.
+absl::Status WritePrivateFile(const std::string& path, absl::string_view bytes);
 
 }  // namespace sangam
 

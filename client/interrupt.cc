@@ -9,9 +9,14 @@ namespace {
 
 // A signal handler can reach nothing but a global.
 std::atomic<int> interrupts{0};
+std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal handler");
 
-void Count(int /*signal*/) { interrupts.fetch_add(1, std::memory_order_relaxed); }
+void Count(int signal) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal, std::memory_order_relaxed);
+  interrupts.fetch_add(1, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -28,5 +33,7 @@ void CatchInterrupts() {
 }
 
 int Interrupts() { return interrupts.load(std::memory_order_relaxed); }
+
+int FirstInterrupt() { return first_signal.load(std::memory_order_relaxed); }
 
 }  // namespace sangam

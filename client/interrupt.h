@@ -11,6 +11,9 @@ void CatchInterrupts();
 // How often one of the signals has come.
 int Interrupts();
 
+// The number of the first that came; 0: none has.
+int FirstInterrupt();
+
 }  // namespace sangam
 
 #endif  // SANGAM_CLIENT_INTERRUPT_H_

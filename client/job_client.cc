@@ -27,6 +27,8 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/overload.h"
+#include "proto/admin_service.grpc.pb.h"
 #include "proto/job_service.grpc.pb.h"
 
 namespace sangam {
@@ -38,7 +40,16 @@ constexpr uint64_t kMaxPageSize = 1000;
 constexpr int kMaxLostStreams = 20;
 
 bool MayRepeat(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         IsBrokenOffForRoom(status) || IsRefusedForThreads(status);
+}
+
+// Whether a stream that ended so goes on with the next one. CANCELLED: the coordinator broke off a
+// client that did not read for a while, being stopped, say. `began`: there were streams before this
+// one; then the coordinator may have no place for it only until it sees that those have ended.
+bool MayResume(const absl::Status& status, bool began) {
+  return MayRepeat(status) || absl::IsCancelled(status) ||
+         (began && absl::IsResourceExhausted(status));
 }
 
 // What the jitter of the backoff follows from; every process has its own.
@@ -53,9 +64,10 @@ using Stub = v1::JobService::Stub;
 
 class GrpcJobClient : public JobClient {
  public:
-  GrpcJobClient(Options options, std::unique_ptr<Stub> stub)
+  GrpcJobClient(Options options, const std::shared_ptr<grpc::Channel>& channel)
       : options_(std::move(options)),
-        stub_(std::move(stub)),
+        stub_(v1::JobService::NewStub(channel)),
+        admin_stub_(v1::AdminService::NewStub(channel)),
         last_idle_(options_.clock->Steady()),
         queue_([this] { return Idle(); }) {}
 
@@ -66,6 +78,8 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<v1::ListJobsResponse> List(uint64_t limit,
                                             const std::vector<v1::JobState>& states) override;
   absl::StatusOr<v1::Cluster> GetCluster() override;
+  absl::StatusOr<v1::DrainDaemonResponse> DrainDaemon(
+      const v1::DrainDaemonRequest& request) override;
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec) override;
   absl::StatusOr<v1::JobTrace> Trace(const std::string& job) override;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& job) override;
@@ -87,6 +101,13 @@ class GrpcJobClient : public JobClient {
   template <typename Request, typename Response>
   absl::StatusOr<Response> CallFor(const Request& request, Method<Request, Response> method,
                                    absl::Duration shortest);
+  template <typename AnyStub, typename Request, typename Response>
+  using StubMethod = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (AnyStub::*)(
+      grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
+  template <typename AnyStub, typename Request, typename Response>
+  absl::StatusOr<Response> CallStub(AnyStub* stub, const Request& request,
+                                    StubMethod<AnyStub, Request, Response> method,
+                                    absl::Duration shortest);
   // Repeats `attempt`, which takes the deadline of one try: at least `shortest`.
   absl::Status Retry(absl::Duration shortest,
                      const std::function<CallOutcome(absl::Duration)>& attempt);
@@ -108,6 +129,7 @@ class GrpcJobClient : public JobClient {
 
   const Options options_;
   const std::unique_ptr<Stub> stub_;
+  const std::unique_ptr<v1::AdminService::Stub> admin_stub_;
   // Of the handler of the stream that goes on; else empty.
   std::function<absl::Status()> on_idle_;
   absl::Duration last_idle_;
@@ -158,18 +180,25 @@ template <typename Request, typename Response>
 absl::StatusOr<Response> GrpcJobClient::CallFor(const Request& request,
                                                 Method<Request, Response> method,
                                                 absl::Duration shortest) {
+  return CallStub(stub_.get(), request, method, shortest);
+}
+
+template <typename AnyStub, typename Request, typename Response>
+absl::StatusOr<Response> GrpcJobClient::CallStub(AnyStub* stub, const Request& request,
+                                                 StubMethod<AnyStub, Request, Response> method,
+                                                 absl::Duration shortest) {
   Response response;
   RETURN_IF_ERROR(Retry(shortest, [&](absl::Duration deadline) {
     grpc::ClientContext context;
     SetTimeout(deadline, &context);
-    const auto reader = (stub_.get()->*method)(&context, request, queue_.queue());
+    const auto reader = (stub->*method)(&context, request, queue_.queue());
     reader->StartCall();
     grpc::Status status;
     response.Clear();
     reader->Finish(&response, &status, this);
     bool ok = false;
     const absl::Status stop = queue_.Await(&context, &ok);
-    return CallOutcome{stop, FromGrpcStatus(status)};
+    return CallOutcome{stop, FromGrpcStatusWithDetails(status)};
   }));
   return response;
 }
@@ -233,6 +262,12 @@ absl::StatusOr<v1::Cluster> GrpcJobClient::GetCluster() {
   return Call(v1::GetClusterRequest(), &Stub::PrepareAsyncGetCluster);
 }
 
+absl::StatusOr<v1::DrainDaemonResponse> GrpcJobClient::DrainDaemon(
+    const v1::DrainDaemonRequest& request) {
+  return CallStub(admin_stub_.get(), request, &v1::AdminService::Stub::PrepareAsyncDrainDaemon,
+                  absl::ZeroDuration());
+}
+
 absl::StatusOr<v1::PlanReport> GrpcJobClient::Plan(const v1::JobSpec& spec) {
   v1::PlanJobRequest request;
   *request.mutable_spec() = spec;
@@ -291,7 +326,7 @@ CallOutcome GrpcJobClient::StreamOnce(Request* request, StreamMethod<Request, It
   grpc::Status status;
   reader->Finish(&status, this);
   outcome.stop = queue_.Await(&context, &ok);
-  outcome.rpc = FromGrpcStatus(status);
+  outcome.rpc = FromGrpcStatusWithDetails(status);
   return outcome;
 }
 
@@ -302,16 +337,17 @@ absl::Status GrpcJobClient::Stream(Request request, StreamMethod<Request, Item> 
   Backoff backoff(options_.backoff, RandomSeed());
   int lost = 0;
   absl::Status result;
-  while (true) {
+  for (bool began = false;; began = true) {
     const uint64_t before = request.after_revision();
     const CallOutcome outcome = StreamOnce(&request, method, handler);
     result = outcome.stop.ok() ? outcome.rpc : outcome.stop;
-    if (!outcome.stop.ok() || !MayRepeat(outcome.rpc)) break;
+    if (!outcome.stop.ok() || !MayResume(outcome.rpc, began)) break;
     if (request.after_revision() > before) {
       backoff.Reset();
       lost = 0;
     }
-    if (absl::IsUnavailable(outcome.rpc)) {
+    // Of a quiet stream only the time is over.
+    if (!absl::IsDeadlineExceeded(outcome.rpc)) {
       if (++lost > kMaxLostStreams) break;
       handler->OnLost(outcome.rpc);
       result = Pause(backoff.Next());
@@ -342,7 +378,7 @@ absl::Status GrpcJobClient::Logs(const v1::StreamLogsRequest& request, LogHandle
 absl::StatusOr<std::unique_ptr<JobClient>> JobClient::Create(Options options) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
                    MakeControlChannel(options.coordinator), "coordinator");
-  return std::make_unique<GrpcJobClient>(std::move(options), v1::JobService::NewStub(channel));
+  return std::make_unique<GrpcJobClient>(std::move(options), channel);
 }
 
 std::string NewRequestId() {

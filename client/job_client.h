@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
+#include "proto/admin_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -35,8 +36,8 @@ using WatchHandler = StreamHandler<v1::JobEvent>;
 using LogHandler = StreamHandler<v1::LogLine>;
 
 // The client's side of JobService. A call that finds no coordinator (UNAVAILABLE), or no answer in
-// time, is repeated with backoff until `timeout` has passed; all calls may be repeated without
-// harm. Not thread-safe.
+// time, or that the coordinator broke off because its memory was used up, is repeated with backoff
+// until `timeout` has passed; all calls may be repeated without harm. Not thread-safe.
 //
 // Errors of every call:
 //   Unavailable        the coordinator cannot be reached; names its address, the tries and the time
@@ -82,6 +83,9 @@ class JobClient {
                                                     const std::vector<v1::JobState>& states) = 0;
 
   virtual absl::StatusOr<v1::Cluster> GetCluster() = 0;
+  // AdminService's.
+  virtual absl::StatusOr<v1::DrainDaemonResponse> DrainDaemon(
+      const v1::DrainDaemonRequest& request) = 0;
 
   // What would become of a job, without running it.
   virtual absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec) = 0;
@@ -96,8 +100,8 @@ class JobClient {
   virtual absl::StatusOr<v1::Checkpoint> GetCheckpoint(const std::string& checkpoint) = 0;
 
   // Hands every event after `after_revision` to `handler`, until the job has ended. Goes on where
-  // it was when the connection is lost; `timeout` bounds how long the coordinator may be out of
-  // reach.
+  // it was when the connection is lost, or the coordinator has broken the stream off; `timeout`
+  // bounds how long the coordinator may be out of reach.
   virtual absl::Status Watch(uint64_t job, uint64_t after_revision, WatchHandler* handler) = 0;
 
   // Hands the lines that the request asks for to `handler`, as Watch. The request's job is a

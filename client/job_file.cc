@@ -34,9 +34,9 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-constexpr size_t kMaxJobFileBytes = size_t{16} << 20;
+constexpr size_t kMaxJobFileBytes = size_t{1} << 20;
 // Messages within messages; as many as protobuf takes on the wire.
-constexpr int kMaxNesting = 100;
+constexpr int kMaxNesting = 32;
 // JSON has a list around each element of a repeated field.
 constexpr size_t kMaxJsonNesting = 2 * kMaxNesting;
 

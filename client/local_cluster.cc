@@ -56,6 +56,8 @@ absl::Status LocalCluster::StartDaemon(const std::string& name, const std::strin
   unlink(daemon.ready_file.c_str());
   arguments.push_back(absl::StrCat("--name=", name));
   arguments.push_back(absl::StrCat("--ready_file=", daemon.ready_file));
+  // They are this machine's alone, whoever the user is to other clusters.
+  arguments.insert(arguments.end(), {"--tls_cert=", "--tls_key=", "--tls_ca="});
   ASSIGN_OR_RETURN(daemon.process, ChildProcess::Start(program, arguments, daemon.log));
   daemons_.push_back(std::move(daemon));
   return absl::OkStatus();

@@ -3,15 +3,16 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/commands/command.h"
 #include "client/commands/command_list.h"
 #include "client/console.h"
 #include "client/interrupt.h"
+#include "common/base/exit_code.h"
 #include "common/rpc/grpc_log.h"
 
 namespace {
@@ -35,8 +36,12 @@ int main(int argc, char** argv) {
   environment.console = console.get();
   environment.interrupts = &sangam::Interrupts;
   environment.program_directory = ProgramDirectory();
-  const char* const coordinator = std::getenv("SANGAM_COORDINATOR");
-  if (coordinator != nullptr && *coordinator != '\0') environment.coordinator = coordinator;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    environment.variables.emplace_back(*variable);
+  }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return static_cast<int>(sangam::RunCommandLine(arguments, environment));
+  const sangam::ExitCode code = sangam::RunCommandLine(arguments, environment);
+  // As shells count: 130 for Ctrl-C, 143 for SIGTERM.
+  if (code == sangam::ExitCode::kInterrupted) return 128 + sangam::FirstInterrupt();
+  return static_cast<int>(code);
 }

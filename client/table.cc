@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/wrap.h"
+#include "common/flags/wrap.h"
 
 namespace sangam {
 

@@ -4,9 +4,12 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/status.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +24,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/data_channel.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/overload.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "proto/parameter_service.pb.h"
 
@@ -30,23 +34,33 @@ namespace {
 // The job does not tell its pages' size; a bound for what one message may hold: 64 MiB of fp32.
 constexpr uint64_t kLargestPageElements = uint64_t{1} << 24;
 
+// Step, segment, first element and number of elements of a page.
+using PageKey = std::tuple<uint64_t, uint32_t, uint64_t, uint64_t>;
+
 // Reads the pages of one server.
 class ServerReader {
  public:
   ServerReader(const std::string& address, const WeightsReaderOptions& options)
       : address_(address), options_(options), queue_([this] { return Idle(); }) {}
 
-  // Tries again while nothing has come: later the pages would come twice.
+  // Tries again while nothing has come, and where the server broke off for want of memory. A server
+  // that is lost later is lost with its weights.
   absl::Status Read(uint64_t job, WeightsAssembly* assembly) {
     const auto stub =
         v1::ParameterService::NewStub(CreateDataChannel(address_, kLargestPageElements));
-    const absl::Duration start = Now();
+    absl::Duration start = Now();
     Backoff backoff(Backoff::Options(), static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
     while (true) {
+      const size_t pages = taken_.size();
       const CallOutcome outcome = ReadOnce(stub.get(), job, assembly);
       RETURN_IF_ERROR(outcome.stop);
-      const bool again = absl::IsUnavailable(outcome.rpc) && pages_ == 0 &&
-                         Now() - start < options_.connect_deadline;
+      if (taken_.size() > pages) {
+        start = Now();
+        backoff.Reset();
+      }
+      const bool may_repeat =
+          (absl::IsUnavailable(outcome.rpc) && taken_.empty()) || IsBrokenOffForRoom(outcome.rpc);
+      const bool again = may_repeat && Now() - start < options_.connect_deadline;
       if (!again) return WithContext(outcome.rpc, absl::StrCat("server ", address_));
       absl::SleepFor(backoff.Next());
       RETURN_IF_ERROR(options_.check());
@@ -61,7 +75,7 @@ class ServerReader {
     if (Now() - last_page_ < options_.page_deadline) return absl::OkStatus();
     return absl::DeadlineExceededError(absl::StrCat(
         "server ", address_, ": nothing came for ", HumanDuration(options_.page_deadline),
-        " after ", pages_, pages_ == 1 ? " page" : " pages"));
+        " after ", taken_.size(), taken_.size() == 1 ? " page" : " pages"));
   }
 
   CallOutcome ReadOnce(v1::ParameterService::Stub* stub, uint64_t job, WeightsAssembly* assembly) {
@@ -75,14 +89,19 @@ class ServerReader {
     bool ok = false;
     reader->StartCall(this);
     outcome.stop = queue_.Await(&context, &ok);
+    // Those of earlier tries come again.
+    const std::set<PageKey> taken_before = taken_;
     v1::TensorFrame frame;
     while (ok && outcome.stop.ok()) {
       reader->Read(&frame, this);
       outcome.stop = queue_.Await(&context, &ok);
       if (!ok || !outcome.stop.ok()) break;
       last_page_ = Now();
-      ++pages_;
+      const PageKey key = {frame.header().step(), frame.header().segment(),
+                           frame.header().first_element(), frame.header().element_count()};
+      if (taken_before.count(key) > 0) continue;
       outcome.stop = assembly->Add(frame, address_);
+      if (outcome.stop.ok()) taken_.insert(key);
     }
     if (!outcome.stop.ok()) {
       context.TryCancel();
@@ -99,7 +118,7 @@ class ServerReader {
   const WeightsReaderOptions& options_;
   CallQueue queue_;
   absl::Duration last_page_;
-  uint64_t pages_ = 0;
+  std::set<PageKey> taken_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace sangam {
 
 struct WeightsReaderOptions {
-  // To reach a server that does not answer.
+  // To reach a server that does not answer, or breaks off for want of memory, without a new page.
   absl::Duration connect_deadline = absl::Seconds(10);
   // Longest time between two pages.
   absl::Duration page_deadline = absl::Seconds(30);

@@ -9,12 +9,12 @@
 #include "absl/time/time.h"
 #include "client/commands/command.h"
 #include "client/commands/connection.h"
-#include "client/flags.h"
 #include "client/human_format.h"
 #include "client/job_client.h"
 #include "client/json_text.h"
 #include "client/table.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

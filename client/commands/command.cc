@@ -11,28 +11,6 @@ constexpr absl::string_view kUsagePayload = "sangam/usage";
 
 }  // namespace
 
-ExitCode ExitCodeFor(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return ExitCode::kSuccess;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition:
-      return ExitCode::kUsage;
-    case absl::StatusCode::kNotFound:
-      return ExitCode::kNotFound;
-    case absl::StatusCode::kUnavailable:
-      return ExitCode::kUnavailable;
-    case absl::StatusCode::kResourceExhausted:
-      return ExitCode::kExhausted;
-    case absl::StatusCode::kDeadlineExceeded:
-      return ExitCode::kDeadline;
-    case absl::StatusCode::kDataLoss:
-      return ExitCode::kDataLoss;
-    default:
-      return ExitCode::kFailure;
-  }
-}
-
 absl::Status Environment::CheckInterrupt() const {
   if (interrupts() > 0) return absl::CancelledError("interrupted");
   if (console->broken()) return absl::CancelledError("nobody reads the output");

@@ -9,34 +9,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "client/console.h"
-#include "client/flags.h"
 #include "common/base/clock.h"
+#include "common/base/exit_code.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
-
-// How the program ends. Part of its interface.
-enum class ExitCode {
-  kSuccess = 0,
-  // None of the others.
-  kFailure = 1,
-  // The command line, the job or the cluster for it is wrong (INVALID_ARGUMENT,
-  // FAILED_PRECONDITION): the same again will not do.
-  kUsage = 2,
-  kJobFailed = 3,
-  kJobCancelled = 4,
-  kNotFound = 5,
-  // The coordinator cannot be reached.
-  kUnavailable = 7,
-  kExhausted = 8,
-  // It took longer than it may (--timeout).
-  kDeadline = 9,
-  kDataLoss = 65,
-  // Ctrl-C: 128 + SIGINT, as shells count it.
-  kInterrupted = 130,
-};
-
-// For the error that a command ends with.
-ExitCode ExitCodeFor(const absl::Status& status);
 
 // What a command gets from main; tests bring their own.
 struct Environment {
@@ -46,6 +23,8 @@ struct Environment {
   std::function<int()> interrupts = [] { return 0; };
   // Where the coordinator is when no flag says so, "host:port".
   std::string coordinator = "127.0.0.1:7070";
+  // "NAME=value" each: what a flag's default may come from.
+  std::vector<std::string> variables;
   // The directory of the running program, to find the daemons' programs by.
   std::string program_directory = ".";
 

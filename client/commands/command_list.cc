@@ -11,29 +11,42 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/commands/cancel.h"
+#include "client/commands/certs.h"
 #include "client/commands/checkpoint.h"
 #include "client/commands/cluster.h"
 #include "client/commands/command.h"
+#include "client/commands/completion.h"
+#include "client/commands/config.h"
+#include "client/commands/connection.h"
 #include "client/commands/delete.h"
 #include "client/commands/describe.h"
+#include "client/commands/doctor.h"
 #include "client/commands/export.h"
 #include "client/commands/list.h"
 #include "client/commands/logs.h"
+#include "client/commands/manual.h"
 #include "client/commands/plan.h"
 #include "client/commands/resume.h"
 #include "client/commands/run.h"
 #include "client/commands/submit.h"
+#include "client/commands/tokens.h"
 #include "client/commands/trace.h"
 #include "client/commands/wait.h"
 #include "client/commands/watch.h"
-#include "client/flags.h"
+#include "client/error_json.h"
 #include "client/human_format.h"
+#include "common/base/exit_code.h"
 #include "common/base/status_macros.h"
 #include "common/base/suggestion.h"
-#include "common/base/version.h"
+#include "common/errors/error_details.h"
+#include "common/flags/flag_sources.h"
+#include "common/flags/flags.h"
+#include "common/flags/program.h"
+#include "common/flags/wrap.h"
 
 namespace sangam {
 namespace {
@@ -58,11 +71,17 @@ Commands AllCommands() {
   commands.push_back(MakeCheckpointCommand());
   commands.push_back(MakeResumeCommand());
   commands.push_back(MakeClusterCommand());
+  commands.push_back(MakeCertsCommand());
+  commands.push_back(MakeDoctorCommand());
+  commands.push_back(MakeTokensCommand());
+  commands.push_back(MakeConfigCommand());
+  commands.push_back(MakeCompletionCommand(&AllCommands));
   return commands;
 }
 
 // Of a verb and its arguments, beside which its summary stands.
 constexpr size_t kUsageWidth = 18;
+constexpr size_t kColumns = 80;
 
 std::string ProgramHelp(const Commands& commands) {
   std::string text =
@@ -82,10 +101,8 @@ std::string ProgramHelp(const Commands& commands) {
   }
   absl::StrAppend(&text,
                   "\nsangam VERB --help tells more of a verb and shows examples; sangam --version\n"
-                  "the version.\n"
-                  "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused,\n"
-                  "3 job failed, 4 job cancelled, 5 not found, 7 coordinator out of reach,\n"
-                  "8 no room, 9 timeout, 65 damaged data, 130 interrupted.\n");
+                  "the version.\n",
+                  absl::StrJoin(WrapWords(ClientExitCodes(), kColumns), "\n"), "\n");
   return text;
 }
 
@@ -112,26 +129,64 @@ absl::Status CheckArguments(const CommandText& words, const std::vector<std::str
   return absl::OkStatus();
 }
 
+// Flags that verbs share come from the environment and from a file too.
+absl::Status ReadOtherSources(const Environment& environment, FlagSet* flags) {
+  Connection connection;
+  FlagSet shared;
+  connection.AddFlags(environment, &shared);
+  connection.AddOutputFlag(&shared);
+  flags->LimitSources(shared);
+  // Variables of daemons, and those that this verb has no flag for, are no fault.
+  RETURN_IF_ERROR(SetFromEnvironment(environment.variables, flags).status());
+  const FlagSet::Flag* const config = flags->Find("config");
+  if (config == nullptr || config->given.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, ReadConfigFile(config->given));
+  return SetFromConfigText(text, config->given, flags, [&shared](absl::string_view name) {
+    return shared.Find(name) != nullptr;
+  });
+}
+
+// `*json`: whether the output is for programs.
 absl::StatusOr<ExitCode> RunCommand(const std::vector<std::string>& arguments,
-                                    const Environment& environment, Command* command) {
+                                    const Environment& environment, Command* command, bool* json) {
   FlagSet flags;
   command->AddFlags(environment, &flags);
   const absl::StatusOr<std::vector<std::string>> positional = flags.Parse(arguments);
+  const FlagSet::Flag* const output = flags.Find("output");
+  *json = output != nullptr && output->given == "json";
   if (!positional.ok()) return UsageError(positional.status());
   if (flags.help_requested()) {
     environment.console->Out(CommandHelp(command->text(), flags));
     return ExitCode::kSuccess;
   }
   RETURN_IF_ERROR(CheckArguments(command->text(), *positional));
+  const absl::Status others = ReadOtherSources(environment, &flags);
+  if (!others.ok()) return UsageError(others);
   return command->Run(*positional, environment);
 }
 
+// The faults of a request one a line, where the error has them apart: a message can be cut.
+std::string Message(const absl::Status& status) {
+  const std::vector<FieldViolation> violations = FieldViolationsOf(status);
+  if (violations.empty()) return std::string(status.message());
+  std::string text;
+  for (const FieldViolation& violation : violations) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", violation.field, ": ", violation.description);
+  }
+  return text;
+}
+
 // Shows an error and turns it into the program's end.
-ExitCode Fail(const absl::Status& status, const std::string& verb, const Environment& environment) {
-  const std::string message = Printable(status.message());
+ExitCode Fail(const absl::Status& status, const std::string& verb, bool json,
+              const Environment& environment) {
+  const std::string message = Printable(Message(status));
   if (environment.interrupts() > 0 && absl::IsCancelled(status)) {
     environment.console->Err(absl::StrCat("sangam ", verb, ": ", message, "\n"));
     return ExitCode::kInterrupted;
+  }
+  if (json) {
+    environment.console->Err(absl::StrCat(ErrorToJson(status), "\n"));
+    return IsUsageError(status) ? ExitCode::kUsage : ExitCodeFor(status);
   }
   std::string hint;
   if (IsUsageError(status)) {
@@ -179,8 +234,12 @@ ExitCode RunCommandLine(const std::vector<std::string>& arguments, const Environ
     return ExitCode::kSuccess;
   }
   if (verb == "--version" || verb == "version") {
-    environment.console->Out(
-        absl::StrCat("sangam ", kVersion, " (protocol ", kProtocolVersion, ")\n"));
+    environment.console->Out(VersionLine("sangam"));
+    return ExitCode::kSuccess;
+  }
+  // For the build: help does not tell of it.
+  if (verb == "--print_man") {
+    environment.console->Out(Manual(commands, environment));
     return ExitCode::kSuccess;
   }
   const auto found =
@@ -188,8 +247,9 @@ ExitCode RunCommandLine(const std::vector<std::string>& arguments, const Environ
                    [&verb](const std::unique_ptr<Command>& c) { return c->text().name == verb; });
   if (found == commands.end()) return UnknownVerb(verb, commands, environment.console);
   const std::vector<std::string> rest(words.begin() + 1, words.end());
-  const absl::StatusOr<ExitCode> code = RunCommand(rest, environment, found->get());
-  return code.ok() ? *code : Fail(code.status(), verb, environment);
+  bool json = false;
+  const absl::StatusOr<ExitCode> code = RunCommand(rest, environment, found->get(), &json);
+  return code.ok() ? *code : Fail(code.status(), verb, json, environment);
 }
 
 }  // namespace sangam

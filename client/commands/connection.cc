@@ -7,9 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/commands/command.h"
-#include "client/flags.h"
 #include "client/job_client.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
+#include "common/rpc/process_credentials.h"
 
 namespace sangam {
 
@@ -24,6 +25,11 @@ void Connection::AddCoordinatorFlag(const Environment& environment, FlagSet* fla
                     "Where the coordinator (a sangam-server) answers. The environment variable "
                     "SANGAM_COORDINATOR sets the default."},
                    &coordinator_);
+  security_.AddClientFlags(flags);
+  flags->AddString({"config", "FILE",
+                    "A file with values for flags that verbs share, such as --coordinator; see "
+                    "sangam config."},
+                   &config_);
 }
 
 void Connection::AddOutputFlag(FlagSet* flags) {
@@ -33,6 +39,12 @@ void Connection::AddOutputFlag(FlagSet* flags) {
 
 absl::StatusOr<std::unique_ptr<JobClient>> Connection::Connect(
     const Environment& environment, const std::function<absl::Status()>& check) const {
+  if (const absl::Status check = security_.CheckClient(); !check.ok()) return UsageError(check);
+  absl::StatusOr<std::shared_ptr<ProcessCredentials>> credentials =
+      ProcessCredentials::ForClient(security_);
+  // A file that is not there is no job that is not there.
+  if (!credentials.ok()) return UsageError(credentials.status());
+  SetProcessCredentials(*std::move(credentials));
   JobClient::Options options;
   options.coordinator = coordinator_;
   options.timeout = timeout_;

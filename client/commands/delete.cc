@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/command.h"
 #include "client/commands/connection.h"
-#include "client/flags.h"
 #include "client/human_format.h"
 #include "client/job_client.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/command.h"
 #include "client/field_override.h"
-#include "client/flags.h"
 #include "client/job_file.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/flags.h"
+#include "common/flags/flags.h"
 #include "proto/job.pb.h"
 
 namespace sangam {

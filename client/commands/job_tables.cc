@@ -14,7 +14,7 @@
 #include "client/commands/plan_tables.h"
 #include "client/human_format.h"
 #include "client/table.h"
-#include "client/wrap.h"
+#include "common/flags/wrap.h"
 
 namespace sangam {
 namespace {
@@ -259,9 +259,10 @@ std::string FormatCluster(const v1::Cluster& cluster) {
     }
     rows.push_back(
         {daemon.role(), OneLine(daemon.name()),
-         broken           ? "broken"
-         : daemon.alive() ? "alive"
-                          : "lost",
+         broken                      ? "broken"
+         : !daemon.alive()           ? "lost"
+         : daemon.draining().empty() ? "alive"
+                                     : "DRAINING",
          HumanDuration(absl::Milliseconds(daemon.silent_ms())),
          daemon.address().empty() ? "-" : daemon.address(), absl::StrCat(daemon.threads()),
          daemon.flops_per_second() > 0 ? HumanRate(daemon.flops_per_second() / 1e9) : "-",

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "client/human_format.h"
 #include "client/table.h"
-#include "client/wrap.h"
+#include "common/flags/wrap.h"
 #include "google/protobuf/repeated_ptr_field.h"
 
 namespace sangam {

@@ -9,11 +9,11 @@
 #include "client/commands/command.h"
 #include "client/commands/connection.h"
 #include "client/field_override.h"
-#include "client/flags.h"
 #include "client/human_format.h"
 #include "client/job_client.h"
 #include "client/json_text.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

@@ -21,8 +21,8 @@
 #include "client/commands/job_source.h"
 #include "client/commands/local_run.h"
 #include "client/commands/run_directory.h"
-#include "client/flags.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

@@ -12,10 +12,10 @@
 #include "client/commands/job_source.h"
 #include "client/commands/job_tables.h"
 #include "client/final_line.h"
-#include "client/flags.h"
 #include "client/job_client.h"
 #include "client/json_text.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

@@ -12,10 +12,10 @@
 #include "client/commands/command.h"
 #include "client/commands/connection.h"
 #include "client/files.h"
-#include "client/flags.h"
 #include "client/job_client.h"
 #include "client/trace_json.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

@@ -14,11 +14,11 @@
 #include "client/commands/follow.h"
 #include "client/commands/job_tables.h"
 #include "client/final_line.h"
-#include "client/flags.h"
 #include "client/human_format.h"
 #include "client/job_client.h"
 #include "client/json_text.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 #include "proto/job.pb.h"
 
 namespace sangam {

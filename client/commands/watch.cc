@@ -8,9 +8,9 @@
 #include "client/commands/command.h"
 #include "client/commands/connection.h"
 #include "client/commands/follow.h"
-#include "client/flags.h"
 #include "client/job_client.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flags.h"
 
 namespace sangam {
 namespace {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/rpc/stalled_calls.h"
 
 namespace sangam {
 
@@ -22,6 +23,7 @@ FakeCoordinator::FakeCoordinator(int port) {
                            &port_);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.RegisterService(static_cast<v1::JobService::Service*>(this));
+  builder.RegisterService(static_cast<v1::AdminService::Service*>(this));
   builder.RegisterService(static_cast<v1::ParameterService::Service*>(this));
   server_ = builder.BuildAndStart();
   SANGAM_CHECK(server_ != nullptr && port_ != 0);
@@ -90,6 +92,16 @@ void FakeCoordinator::SetPages(std::vector<v1::TensorFrame> frames, const grpc::
   pages_end_ = end;
 }
 
+void FakeCoordinator::SetPagesOnce(std::vector<v1::TensorFrame> frames, const grpc::Status& end) {
+  MutexLock lock(&mutex_);
+  pages_once_.push_back({std::move(frames), end});
+}
+
+void FakeCoordinator::SetStalledCalls(StalledCalls* stalled) {
+  MutexLock lock(&mutex_);
+  stalled_ = stalled;
+}
+
 void FakeCoordinator::StallAfterPages() {
   MutexLock lock(&mutex_);
   stall_after_pages_ = true;
@@ -108,6 +120,23 @@ std::vector<v1::WatchJobRequest> FakeCoordinator::watched() const {
 std::vector<v1::CancelJobRequest> FakeCoordinator::cancelled() const {
   MutexLock lock(&mutex_);
   return cancelled_;
+}
+
+std::vector<v1::DrainDaemonRequest> FakeCoordinator::drained() const {
+  MutexLock lock(&mutex_);
+  return drained_;
+}
+
+grpc::Status FakeCoordinator::DrainDaemon(grpc::ServerContext* /*context*/,
+                                          const v1::DrainDaemonRequest* request,
+                                          v1::DrainDaemonResponse* response) {
+  const grpc::Status status = Enter();
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  drained_.push_back(*request);
+  response->set_role("worker");
+  response->add_job(7);
+  return grpc::Status::OK;
 }
 
 std::vector<v1::ListJobsRequest> FakeCoordinator::listed() const {
@@ -215,8 +244,10 @@ grpc::Status FakeCoordinator::WatchJob(grpc::ServerContext* context,
   const grpc::Status status = Enter();
   if (!status.ok()) return status;
   WatchScript script;
+  StalledCalls* stalled = nullptr;
   {
     MutexLock lock(&mutex_);
+    stalled = stalled_;
     v1::Job* job = Find(request->job());
     if (job == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
     if (watches_.empty()) return grpc::Status::OK;
@@ -229,8 +260,11 @@ grpc::Status FakeCoordinator::WatchJob(grpc::ServerContext* context,
     }
   }
   for (const v1::JobEvent& event : script.events) {
-    if (event.revision() > request->after_revision()) writer->Write(event);
+    if (event.revision() <= request->after_revision()) continue;
+    const StalledCalls::Write write(stalled, context, "WatchJob");
+    if (!writer->Write(event)) return grpc::Status::CANCELLED;
   }
+  if (script.end == End::kCancelled) return grpc::Status::CANCELLED;
   if (script.end == End::kOk) return grpc::Status::OK;
   if (script.end == End::kUnavailable) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "scripted");
@@ -330,6 +364,11 @@ grpc::Status FakeCoordinator::ReadWeights(grpc::ServerContext* context,
     pages = pages_;
     end = pages_end_;
     stall = stall_after_pages_;
+    if (!pages_once_.empty()) {
+      pages = std::move(pages_once_.front().frames);
+      end = pages_once_.front().end;
+      pages_once_.pop_front();
+    }
   }
   for (const v1::TensorFrame& page : pages) writer->Write(page);
   if (stall) StayOpen(context);

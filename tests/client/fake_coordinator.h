@@ -7,12 +7,16 @@
 #include <grpcpp/support/sync_stream.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/rpc/stalled_calls.h"
+#include "proto/admin_service.grpc.pb.h"
+#include "proto/admin_service.pb.h"
 #include "proto/forecast.pb.h"
 #include "proto/job_service.grpc.pb.h"
 #include "proto/job_service.pb.h"
@@ -24,10 +28,12 @@ namespace sangam {
 
 // A coordinator and parameter server that knows only what a test has told it, on a port of its own
 // of the loopback interface. Thread-safe.
-class FakeCoordinator : public v1::JobService::Service, public v1::ParameterService::Service {
+class FakeCoordinator : public v1::JobService::Service,
+                        public v1::AdminService::Service,
+                        public v1::ParameterService::Service {
  public:
   // What WatchJob does after it has sent all that there is.
-  enum class End { kOk, kUnavailable, kStayOpen };
+  enum class End { kOk, kUnavailable, kCancelled, kStayOpen };
 
   // `port` 0: any that is free.
   explicit FakeCoordinator(int port = 0);
@@ -52,8 +58,12 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   // one stays. Events at or before the asked revision are left out. The state of the last
   // StateChange of a script becomes that of the job.
   void AddWatch(std::vector<v1::JobEvent> events, End end);
+  // Watches every write of WatchJob; must outlive this.
+  void SetStalledCalls(StalledCalls* stalled);
   // What ReadWeights sends, and how it ends.
   void SetPages(std::vector<v1::TensorFrame> frames, const grpc::Status& end);
+  // The next call of ReadWeights that is not told yet; after all of them SetPages counts.
+  void SetPagesOnce(std::vector<v1::TensorFrame> frames, const grpc::Status& end);
   // When the last page has been sent, nothing more happens.
   void StallAfterPages();
 
@@ -68,6 +78,11 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   std::vector<v1::PlanJobRequest> planned() const;
   int calls() const;
 
+  std::vector<v1::DrainDaemonRequest> drained() const;
+
+  // Of a worker that has job 7.
+  grpc::Status DrainDaemon(grpc::ServerContext* context, const v1::DrainDaemonRequest* request,
+                           v1::DrainDaemonResponse* response) override;
   grpc::Status SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
                          v1::SubmitJobResponse* response) override;
   grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
@@ -115,14 +130,21 @@ class FakeCoordinator : public v1::JobService::Service, public v1::ParameterServ
   int fail_next_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status failure_ ABSL_GUARDED_BY(mutex_);
   grpc::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  StalledCalls* stalled_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<WatchScript> watches_ ABSL_GUARDED_BY(mutex_);
   size_t next_watch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<v1::TensorFrame> pages_ ABSL_GUARDED_BY(mutex_);
   grpc::Status pages_end_ ABSL_GUARDED_BY(mutex_);
+  struct PagesScript {
+    std::vector<v1::TensorFrame> frames;
+    grpc::Status end;
+  };
+  std::deque<PagesScript> pages_once_ ABSL_GUARDED_BY(mutex_);
   bool stall_after_pages_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<v1::SubmitJobRequest> submitted_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::WatchJobRequest> watched_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::CancelJobRequest> cancelled_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::DrainDaemonRequest> drained_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ListJobsRequest> listed_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PlanJobRequest> planned_ ABSL_GUARDED_BY(mutex_);
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;

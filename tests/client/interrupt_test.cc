@@ -12,11 +12,13 @@ namespace {
 TEST(InterruptTest, SignalsCountInsteadOfEndingTheProcess) {
   CatchInterrupts();
   EXPECT_EQ(Interrupts(), 0);
+  EXPECT_EQ(FirstInterrupt(), 0);
   std::raise(SIGINT);
   EXPECT_EQ(Interrupts(), 1);
   std::raise(SIGTERM);
   std::raise(SIGHUP);
   EXPECT_EQ(Interrupts(), 3);
+  EXPECT_EQ(FirstInterrupt(), SIGINT);
 }
 
 TEST(InterruptTest, AClosedPipeIsAnError) {

@@ -3,9 +3,12 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,7 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/stalled_calls.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_coordinator.h"
@@ -331,6 +337,102 @@ TEST(JobClientTest, AWatchGivesUpWhenTheCoordinatorStaysAway) {
   const absl::Status status = client->Watch(1, 0, &recorder);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot be reached"));
+}
+
+// The coordinator breaks off who does not read; a terminal that was stopped reads on later.
+TEST(JobClientTest, AClientThatWasStoppedForAWhileMissesNothing) {
+  RefusalCounts counts;
+  StalledCalls stalled(absl::Milliseconds(300), &Clock::Real(), &counts);
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.SetStalledCalls(&stalled);
+  // More than the windows of HTTP/2 and the buffers of the system hold.
+  constexpr uint64_t kEvents = 640;
+  std::vector<v1::JobEvent> events;
+  for (uint64_t i = 1; i < kEvents; ++i) events.push_back(Event(i, std::string(100'000, 'x')));
+  events.push_back(Ended(kEvents));
+  coordinator.AddWatch(events, FakeCoordinator::End::kOk);
+  std::atomic<bool> done{false};
+  std::thread checks([&] {
+    for (; !done; absl::SleepFor(absl::Milliseconds(20))) stalled.Check();
+  });
+  class Stopped : public Recorder {
+   public:
+    RefusalCounts* counts = nullptr;
+    absl::Status OnEvent(const v1::JobEvent& event) override {
+      const absl::Time until = absl::Now() + absl::Seconds(20);
+      while (event.revision() == 3 && counts->Get(Refusal::kStalledCall) == 0 &&
+             absl::Now() < until) {
+        absl::SleepFor(absl::Milliseconds(20));
+      }
+      return Recorder::OnEvent(event);
+    }
+  } recorder;
+  recorder.counts = &counts;
+  const absl::Status status = Connect(FastOptions(coordinator.address()))->Watch(1, 0, &recorder);
+  done = true;
+  checks.join();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GE(counts.Get(Refusal::kStalledCall), 1u);
+  EXPECT_GE(recorder.lost, 1);
+  ASSERT_EQ(recorder.revisions.size(), kEvents);
+  for (uint64_t i = 0; i < kEvents; ++i) ASSERT_EQ(recorder.revisions[i], i + 1);
+}
+
+TEST(JobClientTest, AStreamThatIsAlwaysCancelledEndsTheWatch) {
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({}, FakeCoordinator::End::kCancelled);
+  Recorder recorder;
+  const absl::Status status = Connect(FastOptions(coordinator.address()))->Watch(1, 0, &recorder);
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(recorder.lost, 20);
+}
+
+TEST(JobClientTest, CallsThatAreBrokenOffForRoomAreRepeated) {
+  const grpc::Status broken(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                            "Received RST_STREAM with error code 11");
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({Event(1, "x"), Ended(2)}, FakeCoordinator::End::kOk);
+  const auto client = Connect(FastOptions(coordinator.address()));
+  coordinator.FailNext(2, broken);
+  EXPECT_TRUE(client->Get("a").ok());
+  coordinator.FailNext(
+      2, grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "Server Threadpool Exhausted"));
+  EXPECT_TRUE(client->Get("a").ok());
+  coordinator.FailNext(3, broken);  // of the stream, and of the question behind it
+  Recorder recorder;
+  ASSERT_TRUE(client->Watch(1, 0, &recorder).ok());
+  EXPECT_THAT(recorder.revisions, ElementsAre(1, 2));
+}
+
+TEST(JobClientTest, AWatchThatFindsNoPlaceEndsAndOneThatGoesOnTriesAgain) {
+  const grpc::Status full(grpc::StatusCode::RESOURCE_EXHAUSTED, "quota: no place");
+  FakeCoordinator coordinator;
+  coordinator.AddJob(Job(1, "a"));
+  coordinator.AddWatch({Event(1, "x")}, FakeCoordinator::End::kCancelled);
+  coordinator.AddWatch({Event(1, "x"), Ended(2)}, FakeCoordinator::End::kOk);
+  const auto client = Connect(FastOptions(coordinator.address()));
+  coordinator.FailNext(1, full);
+  Recorder recorder;
+  EXPECT_EQ(client->Watch(1, 0, &recorder).code(), absl::StatusCode::kResourceExhausted);
+  class Crowded : public Recorder {
+   public:
+    FakeCoordinator* coordinator = nullptr;
+    grpc::Status full;
+    void OnBack() override {
+      if (!filled) coordinator->FailNext(1, full);
+      filled = true;
+    }
+    bool filled = false;
+  } crowded;
+  crowded.coordinator = &coordinator;
+  crowded.full = full;
+  const absl::Status status = client->Watch(1, 0, &crowded);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(crowded.revisions, ElementsAre(1, 2));
+  EXPECT_EQ(crowded.lost, 2);
 }
 
 TEST(JobClientTest, AStreamThatAlwaysBreaksEndsTheWatch) {

@@ -86,7 +86,7 @@ TEST(JobFileTest, DeepNestingIsAnErrorAndNoCrash) {
   }
   EXPECT_THAT(Error("model { block { layer {" + layers, "f"), StartsWith("f:1:"));
   EXPECT_THAT(Error("{\"model\": {\"block\": [{\"layer\": [" + objects, "f"),
-              HasSubstr("found more than 200 objects and lists within one another"));
+              HasSubstr("found more than 64 objects and lists within one another"));
   std::string text;
   for (int i = 0; i < 100'000; ++i) text += "model {";
   EXPECT_THAT(Error(text, "f"), StartsWith("f:1:"));

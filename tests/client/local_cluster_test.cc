@@ -65,9 +65,10 @@ TEST_F(LocalClusterTest, StartsDaemonsWithTheirFlagsAndStopsThem) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(cluster.coordinator(), "127.0.0.1:4567");
   EXPECT_TRUE(cluster.Check().ok());
-  EXPECT_EQ(Log("server-0"), absl::StrCat("server --listen=127.0.0.1:0 --data_root=/data "
-                                          "--name=server-0 --ready_file=",
-                                          directory_, "/server-0.ready\n"));
+  EXPECT_EQ(Log("server-0"),
+            absl::StrCat("server --listen=127.0.0.1:0 --data_root=/data "
+                         "--name=server-0 --ready_file=",
+                         directory_, "/server-0.ready --tls_cert= --tls_key= --tls_ca=\n"));
   EXPECT_THAT(Log("server-1"),
               HasSubstr("--listen=127.0.0.1:0 --coordinator=127.0.0.1:4567 --name=server-1"));
   EXPECT_THAT(Log("worker-2"), HasSubstr("--coordinator=127.0.0.1:4567 --data_root=/data "

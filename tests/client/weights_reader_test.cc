@@ -128,6 +128,29 @@ TEST(WeightsReaderTest, ALossAfterTheFirstPageIsFinal) {
   EXPECT_EQ(server.calls(), 1);
 }
 
+TEST(WeightsReaderTest, GoesOnWhereItWasBrokenOffForRoom) {
+  const grpc::Status broken(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                            "Received RST_STREAM with error code 11");
+  FakeCoordinator server;
+  server.SetPagesOnce({Page(0, 4, 'a')}, broken);
+  server.SetPagesOnce({Page(4, 4, 'b'), Page(0, 4, 'a')}, grpc::Status::OK);
+  server.SetPages({Page(0, 4, 'a')}, broken);
+  WeightsReaderOptions options;
+  const auto weights = ReadWeights(Job(8, {server.address()}), options);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->Tensors()[0].bytes, "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb");
+  EXPECT_EQ(server.calls(), 2);
+  // Bounded: from now on there is never more than the first page.
+  EXPECT_THAT(
+      Error(Job(8, {server.address()}), FastOptions(), absl::StatusCode::kResourceExhausted),
+      HasSubstr("error code 11"));
+  // What the server itself refuses is final.
+  const int calls = server.calls();
+  server.SetPages({}, grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many streams"));
+  Error(Job(8, {server.address()}), options, absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(server.calls(), calls + 1);
+}
+
 TEST(WeightsReaderTest, AServerThatStopsSendingIsGivenUp) {
   FakeCoordinator server;
   server.SetPages({Page(0, 4, 'a')}, grpc::Status::OK);

@@ -37,12 +37,20 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
       "  checkpoint list|verify [JOB[/STEP]]\n"
       "                     List checkpoints, or read one from end to end.\n"
       "  resume JOB[/STEP]  Queue a job that goes on from a checkpoint.\n"
-      "  cluster            List the servers and workers.\n\n"
+      "  cluster [drain|undrain|size] [NAME|FILE]\n"
+      "                     List servers and workers, drain one, or size them.\n"
+      "  certs init|new [ROLE] [NAME]\n"
+      "                     Make certificates for a cluster with TLS.\n"
+      "  doctor [FILE]      Find what keeps a cluster from working, and the fix.\n"
+      "  tokens new         Make a token in place of a client's certificate.\n"
+      "  config             Show the values of shared flags and where they come from.\n"
+      "  completion bash|zsh|fish\n"
+      "                     Print a script that teaches a shell to complete verbs and flags.\n\n"
       "sangam VERB --help tells more of a verb and shows examples; sangam --version\n"
       "the version.\n"
-      "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused,\n"
-      "3 job failed, 4 job cancelled, 5 not found, 7 coordinator out of reach,\n"
-      "8 no room, 9 timeout, 65 damaged data, 130 interrupted.\n");
+      "Exit codes: 0 success, 1 failure, 2 wrong usage or a job that is refused, 3 job\n"
+      "failed, 4 job cancelled, 5 not found, 6 not allowed, 7 coordinator out of reach,\n"
+      "8 no room, 9 timeout, 65 damaged data, 130 and 143 interrupted.\n");
   EXPECT_EQ(err(), "");
   const std::string help = out();
   EXPECT_EQ(Run({"help"}), 0);
@@ -57,7 +65,7 @@ TEST_F(CommandListTest, HelpListsTheVerbs) {
 TEST_F(CommandListTest, EveryVerbHasHelpWithExamples) {
   for (const std::string verb :
        {"run", "plan", "submit", "list", "describe", "watch", "wait", "logs", "cancel", "delete",
-        "trace", "export", "checkpoint", "resume", "cluster"}) {
+        "trace", "export", "checkpoint", "resume", "cluster", "completion"}) {
     EXPECT_EQ(Run({verb, "--help"}), 0) << verb;
     EXPECT_THAT(out(), HasSubstr("\nUsage: sangam " + verb)) << verb;
     EXPECT_THAT(out(), HasSubstr("\nExamples\n  sangam " + verb)) << verb;
@@ -83,6 +91,22 @@ TEST_F(CommandListTest, HelpOfAVerb) {
             "  --coordinator=HOST:PORT\n"
             "      Where the coordinator (a sangam-server) answers. The environment variable\n"
             "      SANGAM_COORDINATOR sets the default. Default: 127.0.0.1:1.\n"
+            "  --tls_cert=FILE\n"
+            "      Certificate (PEM) that says who this process is; with --tls_key and\n"
+            "      --tls_ca. A changed file is taken without a restart.\n"
+            "  --tls_key=FILE\n"
+            "      Its private key (PEM), which others must not be able to read.\n"
+            "  --tls_ca=FILE\n"
+            "      Authorities (PEM) whose certificates are trusted.\n"
+            "  --trust_domain=NAME\n"
+            "      Certificates must be for spiffe://NAME/role/ROLE[/NAME-OF-THE-HOLDER].\n"
+            "      Default: sangam.\n"
+            "  --token_file=FILE\n"
+            "      Token in place of a certificate, with --tls_ca; others must not be able to\n"
+            "      read the file.\n"
+            "  --config=FILE\n"
+            "      A file with values for flags that verbs share, such as --coordinator; see\n"
+            "      sangam config.\n"
             "  --timeout=TIME\n"
             "      How long to try to reach the coordinator. Default: 10s.\n"
             "  --output=table|json\n"
@@ -122,6 +146,41 @@ TEST_F(CommandListTest, WrongArgumentsAreUsageErrors) {
   EXPECT_EQ(Run({"list", "--coordinator=nowhere"}), 2);
   EXPECT_THAT(err(), HasSubstr("nowhere"));
   EXPECT_EQ(out(), "");
+}
+
+TEST_F(CommandListTest, SharedFlagsComeFromTheEnvironmentAndAFile) {
+  const std::string file =
+      WriteFile("a.conf", "coordinator = 127.0.0.1:2\ntimeout = 200ms\noutput = json\n");
+  environment_.variables = {"SANGAM_TIMEOUT=100ms", "SANGAM_CONFIG=" + file,
+                            // Of daemons, or of a verb alone: not meant.
+                            "SANGAM_NAME=w-1", "SANGAM_LIMIT=x", "SANGAM_LISTEN=y"};
+  EXPECT_EQ(Run({"list"}), 7);
+  EXPECT_THAT(err(), HasSubstr("coordinator 127.0.0.1:2 cannot be reached"));
+  EXPECT_EQ(Run({"list", "--coordinator=127.0.0.1:3"}), 7);
+  EXPECT_THAT(err(), HasSubstr("coordinator 127.0.0.1:3 cannot be reached"));
+  // A verb that has no --output passes it over.
+  EXPECT_EQ(Run({"export", "1", "--out=/nonexistent/x"}), 7);
+}
+
+TEST_F(CommandListTest, FaultsOfOtherSourcesAreUsageErrors) {
+  environment_.variables = {"SANGAM_TIMEOUT=x"};
+  EXPECT_EQ(Run({"list"}), 2);
+  EXPECT_THAT(err(), HasSubstr("environment variable SANGAM_TIMEOUT: found 'x'"));
+  environment_.variables = {"SANGAM_CONFIG=" + WriteFile("a.conf", "\ncoordinatr = x\n")};
+  EXPECT_EQ(Run({"list"}), 2);
+  EXPECT_THAT(err(), HasSubstr("a.conf:2: unknown name 'coordinatr'; did you mean 'coordinator'?"));
+  environment_.variables = {"SANGAM_CONFIG=" + WriteFile("b.conf", "limit = 3\n")};
+  EXPECT_EQ(Run({"list"}), 2);
+  EXPECT_THAT(err(), HasSubstr("b.conf:1: unknown name 'limit'"));
+  // Help never fails.
+  EXPECT_EQ(Run({"list", "--help"}), 0);
+}
+
+TEST_F(CommandListTest, TheManualHasEveryVerb) {
+  EXPECT_EQ(Run({"--print_man"}), 0);
+  for (const std::string verb : {"run FILE", "plan FILE", "config"}) {
+    EXPECT_THAT(out(), HasSubstr("\n.SS \"" + verb + "\"\n"));
+  }
 }
 
 TEST_F(CommandListTest, AnUnreachableCoordinatorIsAFailureWithAHint) {

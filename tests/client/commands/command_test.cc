@@ -29,17 +29,5 @@ TEST(CommandTest, InterruptsAndLostReadersStop) {
   EXPECT_EQ(environment.CheckInterrupt(), absl::CancelledError("interrupted"));
 }
 
-TEST(CommandTest, ErrorsHaveExitCodes) {
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::OkStatus())), 0);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::InternalError(""))), 1);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::InvalidArgumentError(""))), 2);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::FailedPreconditionError(""))), 2);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::NotFoundError(""))), 5);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::UnavailableError(""))), 7);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::ResourceExhaustedError(""))), 8);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::DeadlineExceededError(""))), 9);
-  EXPECT_EQ(static_cast<int>(ExitCodeFor(absl::DataLossError(""))), 65);
-}
-
 }  // namespace
 }  // namespace sangam

@@ -27,6 +27,9 @@ class FakeClient : public JobClient {
     return v1::ListJobsResponse();
   }
   absl::StatusOr<v1::Cluster> GetCluster() override { return v1::Cluster(); }
+  absl::StatusOr<v1::DrainDaemonResponse> DrainDaemon(const v1::DrainDaemonRequest&) override {
+    return v1::DrainDaemonResponse();
+  }
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec&) override { return v1::PlanReport(); }
   absl::StatusOr<v1::JobTrace> Trace(const std::string&) override { return v1::JobTrace(); }
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string&) override {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/command.h"
 #include "client/files.h"
-#include "client/flags.h"
+#include "common/flags/flags.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

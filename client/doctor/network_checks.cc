@@ -1,0 +1,246 @@
+#include "client/doctor/network_checks.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/human_format.h"
+#include "common/base/version.h"
+#include "proto/job_service.pb.h"
+
+namespace sangam {
+namespace {
+
+constexpr absl::Duration kGoodSkew = absl::Seconds(5);
+// Certificates begin this much before they were made, and leases are not about wall clocks: beyond
+// it new certificates may not be good yet.
+constexpr absl::Duration kBadSkew = absl::Minutes(5);
+
+// RFC 9113, section 3.4, and an empty SETTINGS frame (section 6.5).
+constexpr absl::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+constexpr size_t kFrameHeader = 9;
+constexpr char kSettings = 4;
+// Records of TLS begin with a kind; these two answer what is no TLS: alert, handshake.
+constexpr char kTlsAlert = 21;
+constexpr char kTlsHandshake = 22;
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses Resolve(const std::string& host, uint16_t port, int* error) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  *error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+  return Addresses(*error == 0 ? found : nullptr, &freeaddrinfo);
+}
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+bool Await(int fd, short events, absl::Time until) {
+  while (true) {
+    pollfd wait = {fd, events, 0};
+    const int64_t left = absl::ToInt64Milliseconds(until - absl::Now());
+    const int ready = poll(&wait, 1, static_cast<int>(std::max<int64_t>(left, 0)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+// 0 or errno.
+int Connect(int fd, const addrinfo& address, absl::Time until) {
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  if (!Await(fd, POLLOUT, until)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t length = sizeof(error);
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+Answerer Listen(int fd, absl::Time until) {
+  if (send(fd, kPreface.data(), kPreface.size(), MSG_NOSIGNAL) < 0) return Answerer::kOther;
+  std::array<char, kFrameHeader> first{};
+  size_t count = 0;
+  while (count < first.size() && Await(fd, POLLIN, until)) {
+    const ssize_t more = recv(fd, first.data() + count, first.size() - count, 0);
+    if (more < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (more <= 0) break;
+    count += static_cast<size_t>(more);
+  }
+  if (count == 0) return Answerer::kSilent;
+  if (first[0] == kTlsAlert || first[0] == kTlsHandshake) return Answerer::kTls;
+  return count == first.size() && first[3] == kSettings ? Answerer::kPlainHttp2 : Answerer::kOther;
+}
+
+Finding CheckClock(absl::Time theirs, absl::Time asked, absl::Time answered) {
+  const absl::Duration skew = theirs - (asked + (answered - asked) / 2);
+  const absl::Duration distance =
+      std::max(absl::ZeroDuration(), absl::AbsDuration(skew) - (answered - asked) / 2);
+  Finding clock{"clock of the coordinator", Verdict::kGood, "is that of this machine", ""};
+  if (distance > kGoodSkew) {
+    clock.verdict = distance > kBadSkew ? Verdict::kFault : Verdict::kWarning;
+    clock.found =
+        absl::StrCat("is ", HumanDuration(distance),
+                     skew > absl::ZeroDuration() ? " ahead of" : " behind", " this machine's");
+    clock.fix = "run chrony or systemd-timesyncd on both";
+  }
+  return clock;
+}
+
+void CheckDaemons(const v1::Cluster& cluster, Findings* findings) {
+  int servers = 0;
+  int workers = 0;
+  std::vector<std::string> lost;
+  for (const v1::DaemonStatus& daemon : cluster.daemon()) {
+    const std::string name = OneLine(absl::StrCat(daemon.role(), " ", daemon.name()));
+    if (!daemon.alive()) {
+      lost.push_back(name);
+      continue;
+    }
+    ++(daemon.role() == "server" ? servers : workers);
+    if (!daemon.fault().empty()) {
+      findings->push_back({name, Verdict::kFault, OneLine(daemon.fault()),
+                           "start the process again when that is mended"});
+    }
+  }
+  Finding finding{"daemons", Verdict::kGood,
+                  absl::StrCat(servers, " servers and ", workers, " workers are there"), ""};
+  if (servers == 0 || workers == 0) {
+    finding.verdict = Verdict::kFault;
+    finding.fix = "start the missing ones with --coordinator; their logs say why they do not join";
+  }
+  findings->push_back(finding);
+  if (!lost.empty()) {
+    findings->push_back({"lost daemons", Verdict::kWarning, absl::StrJoin(lost, ", "),
+                         "silent for longer than a lease: see their logs"});
+  }
+}
+
+}  // namespace
+
+Finding CheckName(const std::string& host) {
+  int error = 0;
+  const Addresses found = Resolve(host, 0, &error);
+  const std::string subject = absl::StrCat("name ", OneLine(host));
+  if (found == nullptr) {
+    return {subject, Verdict::kFault, absl::StrCat("does not resolve: ", gai_strerror(error)),
+            "see /etc/resolv.conf and the name; in Kubernetes the Service and its namespace"};
+  }
+  std::array<char, NI_MAXHOST> text{};
+  getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
+              NI_NUMERICHOST);
+  return {subject, Verdict::kGood, absl::StrCat("is ", text.data()), ""};
+}
+
+Probe ProbePort(const std::string& host, uint16_t port, absl::Duration timeout) {
+  int error = 0;
+  const Addresses found = Resolve(host, port, &error);
+  if (found == nullptr) return {Answerer::kNobody, gai_strerror(error)};
+  int reason = ETIMEDOUT;
+  const absl::Time connected = absl::Now() + timeout;
+  for (const addrinfo* it = found.get(); it != nullptr; it = it->ai_next) {
+    const Socket socket(::socket(it->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (socket.fd() < 0) {
+      reason = errno;
+      continue;
+    }
+    reason = Connect(socket.fd(), *it, connected);
+    if (reason == 0) return {Listen(socket.fd(), absl::Now() + timeout), ""};
+  }
+  return {Answerer::kNobody, std::strerror(reason)};
+}
+
+Finding CheckPort(const std::string& address, const Probe& probe, bool with_tls) {
+  Finding finding{absl::StrCat("coordinator ", OneLine(address)), Verdict::kFault, "", ""};
+  switch (probe.answerer) {
+    case Answerer::kNobody:
+      finding.found = absl::StrCat("nobody answers: ", probe.reason);
+      finding.fix =
+          "start sangam-server there; it listens on this machine only unless --listen says more; "
+          "see firewalls and NetworkPolicies";
+      break;
+    case Answerer::kSilent:
+      finding.found = "takes the connection and says nothing";
+      finding.fix = "is it a sangam-server? A stopped process and a wrong port look like this";
+      break;
+    case Answerer::kOther:
+      finding.found = "something answers that speaks no gRPC";
+      finding.fix = "is the port right? 7070 by default, not that of --admin_listen";
+      break;
+    case Answerer::kTls:
+      if (with_tls) {
+        finding.verdict = Verdict::kGood;
+        finding.found = "answers with TLS";
+      } else {
+        finding.found = "wants TLS, and this client has no credentials";
+        finding.fix = "give --tls_ca and a certificate (--tls_cert, --tls_key) or --token_file";
+      }
+      break;
+    case Answerer::kPlainHttp2:
+      if (with_tls) {
+        finding.found = "answers without TLS, and this client has credentials";
+        finding.fix = "give the coordinator --tls_cert, --tls_key and --tls_ca";
+      } else {
+        finding.verdict = Verdict::kGood;
+        finding.found = "answers without TLS";
+      }
+      break;
+  }
+  return finding;
+}
+
+Findings CheckCluster(const v1::Cluster& cluster, absl::Time asked, absl::Time answered) {
+  Findings findings;
+  Finding version{"version", Verdict::kGood,
+                  absl::StrCat("the coordinator is ", OneLine(cluster.version()), ", this client ",
+                               kVersion, ", both speak protocol ", kProtocolVersion),
+                  ""};
+  if (cluster.version().empty()) {
+    version.verdict = Verdict::kWarning;
+    version.found = "the coordinator does not tell its version, so it is older than this client";
+    version.fix = "use one release everywhere";
+  } else if (cluster.protocol_version() != kProtocolVersion) {
+    version.verdict = Verdict::kFault;
+    version.found = absl::StrCat("the coordinator (", OneLine(cluster.version()),
+                                 ") speaks protocol ", cluster.protocol_version(),
+                                 ", this client (", kVersion, ") speaks ", kProtocolVersion);
+    version.fix = "use one release everywhere";
+  } else if (cluster.version() != kVersion) {
+    version.verdict = Verdict::kWarning;
+    version.fix = "use one release everywhere";
+  }
+  findings.push_back(version);
+
+  if (cluster.has_time()) findings.push_back(CheckClock(ToTime(cluster.time()), asked, answered));
+  CheckDaemons(cluster, &findings);
+  return findings;
+}
+
+}  // namespace sangam
