@@ -7,9 +7,12 @@
 #   4 cuda       every target for GPUs too, where the CUDA toolkit is; what is the same without CUDA is not built again
 #   5 test       every test, the ones with real processes included
 #   6 device     what a GPU machine is tested with (tests/device), in small, on the stand-in for CUDA
-#   7 clang      pure logic again with the second compiler: includes without a dependency, members without their lock
-#   8 asan       pure logic under the address and undefined-behaviour sanitizers
-#   9 tsan       pure logic and runtime under the thread sanitizer
+#   7 deploy     manifests, chart, alerts, dashboard, Dockerfile, without a cluster (tests/deploy/run.sh)
+#   8 image      the container image is built and trains (tests/deploy/image.sh)
+#   9 clang      pure logic and runtime compiled by the second compiler: includes without a dependency, members
+#                without their lock
+#  10 asan       pure logic under the address and undefined-behaviour sanitizers
+#  11 tsan       runtime, and what of the common code has threads, under the thread sanitizer
 #
 #   tests/run.sh [STEP...]     only these steps, in the order above
 #
@@ -23,7 +26,7 @@ export HOME
 # A hang is a failure: each step has its own limit, and all of them together this one.
 deadline=$((SECONDS + 43 * 60))
 
-known_steps=" packages check build cuda test device clang asan tsan "
+known_steps=" packages check build cuda test device deploy image clang asan tsan "
 steps=" ${*:-$known_steps} "
 for step in $steps; do
   if [[ "$known_steps" != *" $step "* ]]; then
@@ -46,6 +49,8 @@ existing() {
   done
 }
 mapfile -t pure < <(existing tests/common tests/server/core tests/worker/core)
+# Of the common code what has threads or locks; the rest is pure, and the thread sanitizer has nothing to see there.
+mapfile -t threaded < <(existing tests/common/base tests/common/data tests/common/metrics tests/common/security)
 mapfile -t runtime < <(existing tests/server/runtime tests/worker/runtime)
 # What a sanitizer or a second compiler adds nothing to: real processes and gRPC, whose libraries are not instrumented.
 filters=-e2e,-rpc,-nosan,-gpu
@@ -101,6 +106,21 @@ test_step() {
   finish "$name" $((bad ? (rc ? rc : 1) : 0)) $((SECONDS - start)) "$seconds"
 }
 
+# counted_step NAME SECONDS COMMAND...: its last line is "N passed, N failed".
+counted_step() {
+  local name="$1" seconds="$2" start=$SECONDS rc=0 good=0 bad=0
+  shift 2
+  if [[ "$steps" != *" $name "* ]]; then return; fi
+  echo "=== $name"
+  limited "$seconds" "$@" 2>&1 | tee "$work/$name.log"
+  rc=${PIPESTATUS[0]}
+  read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$work/$name.log") || { good=0; bad=0; }
+  if ((rc != 0 && bad == 0)); then bad=1; fi
+  ((passed += good, failed += bad))
+  if ((bad)); then failed_steps+=("$name"); fi
+  finish "$name" $((bad ? (rc ? rc : 1) : 0)) $((SECONDS - start)) "$seconds"
+}
+
 # cuda_step SECONDS: not every machine has the toolkit.
 cuda_step() {
   local nvcc="${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"
@@ -129,10 +149,15 @@ cuda_step 900
 test_step test 1200 //...
 # shellcheck disable=SC2016  # the inner shell expands it
 step device 300 bash -c 'tests/device/pack.sh --stand-in "$0/pack" && "$0/pack/run.sh" --out="$0/device"' "$work"
-test_step clang 1000 --config=clang --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
+# The first time longer: tools from npm, the image's base from Debian.
+counted_step deploy 400 tests/deploy/run.sh
+counted_step image 600 tests/deploy/image.sh
+# Compiled, not linked and not run: what this compiler is here for, it says while it compiles.
+step clang 900 bazel build "${bazel_options[@]}" --config=clang --keep_going --output_groups=compilation_outputs \
+  --build_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
 test_step asan 1000 --config=asan --config=ubsan --platform_suffix=-asan-ubsan --test_tag_filters="$filters" \
   "${pure[@]}"
-test_step tsan 1000 --config=tsan --test_tag_filters="$filters" "${pure[@]}" "${runtime[@]}"
+test_step tsan 1000 --config=tsan --test_tag_filters="$filters" "${threaded[@]}" "${runtime[@]}"
 
 printf 'total: %d min %02d s\n' $((SECONDS / 60)) $((SECONDS % 60))
 if ((${#failed_steps[@]})); then echo "failed steps: ${failed_steps[*]}"; fi

@@ -53,6 +53,13 @@ std::string ServerBinary() { return Runfile("server/sangam-server"); }
 std::string WorkerBinary() { return Runfile("worker/sangam-worker"); }
 std::string ClientBinary() { return Runfile("client/sangam"); }
 
+void Cluster::Identify(const std::string& role, const std::string& name,
+                       std::vector<std::string>* argv) const {
+  if (options_.identity == nullptr) return;
+  const std::vector<std::string> flags = options_.identity(role, name);
+  argv->insert(argv->end(), flags.begin(), flags.end());
+}
+
 void Cluster::Start(const std::string& name, std::vector<std::string> argv, std::string* ready) {
   const std::string ready_file = absl::StrCat(options_.folder, "/", name, ".ready");
   argv.push_back(absl::StrCat("--ready_file=", ready_file));
@@ -68,18 +75,29 @@ void Cluster::StartCoordinator(const std::string& role, const std::vector<std::s
   coordinator_argv_ = {ServerBinary(), absl::StrCat("--role=", role),
                        absl::StrCat("--lease=", options_.lease), "--name=coordinator"};
   coordinator_argv_.insert(coordinator_argv_.end(), flags.begin(), flags.end());
+  Identify("coordinator", "coordinator", &coordinator_argv_);
   std::vector<std::string> argv = coordinator_argv_;
   argv.push_back("--listen=127.0.0.1:0");
   Start("coordinator", argv, &address_);
 }
 
-void Cluster::RestartCoordinator(absl::Duration away) {
-  daemon("coordinator").Signal(SIGKILL);
-  const auto end = daemon("coordinator").Wait(absl::Seconds(20));
-  ASSERT_TRUE(end.ok()) << end.status();
+int Cluster::Remove(const std::string& name, absl::Duration deadline) {
+  const auto end = daemon(name).Wait(deadline);
+  EXPECT_TRUE(end.ok()) << end.status();
   daemons_.erase(std::find_if(daemons_.begin(), daemons_.end(),
-                              [](const auto& entry) { return entry.first == "coordinator"; }));
-  std::remove(absl::StrCat(options_.folder, "/coordinator.ready").c_str());
+                              [&name](const auto& entry) { return entry.first == name; }));
+  std::remove(absl::StrCat(options_.folder, "/", name, ".ready").c_str());
+  return end.ok() ? end->exit_code : -1;
+}
+
+int Cluster::Stop(const std::string& name, absl::Duration deadline) {
+  daemon(name).Signal(SIGTERM);
+  return Remove(name, deadline);
+}
+
+void Cluster::RestartCoordinator(absl::Duration away, int signal) {
+  daemon("coordinator").Signal(signal);
+  Remove("coordinator", absl::Seconds(20));
   absl::SleepFor(away);
   std::vector<std::string> argv = coordinator_argv_;
   argv.push_back(absl::StrCat("--listen=", address_));
@@ -87,11 +105,12 @@ void Cluster::RestartCoordinator(absl::Duration away) {
 }
 
 void Cluster::StartServer(const std::string& name) {
+  std::vector<std::string> argv = {ServerBinary(), "--listen=127.0.0.1:0",
+                                   absl::StrCat("--coordinator=", address_),
+                                   absl::StrCat("--name=", name)};
+  Identify("server", name, &argv);
   std::string ignored;
-  Start(name,
-        {ServerBinary(), "--listen=127.0.0.1:0", absl::StrCat("--coordinator=", address_),
-         absl::StrCat("--name=", name)},
-        &ignored);
+  Start(name, argv, &ignored);
 }
 
 void Cluster::StartWorker(const std::string& name, const std::vector<std::string>& flags,
@@ -104,6 +123,7 @@ void Cluster::StartWorker(const std::string& name, const std::vector<std::string
     argv.push_back(absl::StrCat("--data_root=", options_.data_root));
   }
   argv.insert(argv.end(), flags.begin(), flags.end());
+  Identify("worker", name, &argv);
   std::string ignored;
   Start(name, argv, &ignored);
 }
@@ -119,6 +139,10 @@ Subprocess& Cluster::daemon(const std::string& name) {
 Finished Cluster::Client(std::vector<std::string> arguments, absl::Duration deadline) {
   arguments.insert(arguments.begin(), ClientBinary());
   arguments.push_back(absl::StrCat("--coordinator=", address_));
+  const bool identified =
+      std::any_of(arguments.begin(), arguments.end(),
+                  [](const std::string& argument) { return absl::StartsWith(argument, "--tls_"); });
+  if (!identified) Identify("client", "tester", &arguments);
   return RunCommand(arguments, deadline);
 }
 

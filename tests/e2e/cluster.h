@@ -1,6 +1,8 @@
 #ifndef SANGAM_TESTS_E2E_CLUSTER_H_
 #define SANGAM_TESTS_E2E_CLUSTER_H_
 
+#include <csignal>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,14 +47,21 @@ class Cluster {
     std::string folder;     // for logs and ready files; exists
     std::string data_root;  // of every worker; empty: none
     std::string lease = "2s";
+    // Flags of a daemon ("coordinator", "server", "worker") or the client ("client") of this name,
+    // for who it is. Empty: plaintext.
+    std::function<std::vector<std::string>(const std::string& role, const std::string& name)>
+        identity = {};
   };
   explicit Cluster(Options options) : options_(std::move(options)) {}
 
   // Starts the coordinator; with `role` "all" it is a server too.
   void StartCoordinator(const std::string& role, const std::vector<std::string>& flags = {});
-  // Kills the coordinator (SIGKILL), and after `away` starts it again at the same address and with
-  // the same flags.
-  void RestartCoordinator(absl::Duration away);
+  // Ends the coordinator (by default with SIGKILL), and after `away` starts it again at the same
+  // address and with the same flags.
+  void RestartCoordinator(absl::Duration away, int signal = SIGKILL);
+  // Sends SIGTERM to a daemon and waits for its end; another one may take its name afterwards. -1:
+  // it did not end in time.
+  int Stop(const std::string& name, absl::Duration deadline);
   // More daemons, which know the coordinator.
   void StartServer(const std::string& name);
   // `command`: what starts the worker, in place of WorkerBinary().
@@ -63,7 +72,8 @@ class Cluster {
   Subprocess& daemon(const std::string& name);
   const std::string& address() const { return address_; }
 
-  // Runs the client against this cluster.
+  // Runs the client against this cluster, as the client "tester" when there are identities and the
+  // arguments say nothing of TLS.
   Finished Client(std::vector<std::string> arguments, absl::Duration deadline);
   // Writes the job into a file and submits it; ends the test when it is refused. It waits for
   // daemons that are missing.
@@ -73,7 +83,12 @@ class Cluster {
                                                absl::Duration deadline);
 
  private:
+  // Appends the flags of who it is.
+  void Identify(const std::string& role, const std::string& name,
+                std::vector<std::string>* argv) const;
   void Start(const std::string& name, std::vector<std::string> argv, std::string* ready);
+  // Waits for its end, and knows it no more; its exit code.
+  int Remove(const std::string& name, absl::Duration deadline);
 
   Options options_;
   std::string address_;

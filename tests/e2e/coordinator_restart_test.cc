@@ -271,10 +271,10 @@ TEST_F(CoordinatorRestartTest, ASecondCoordinatorIsRefusedAndToldWhoHasTheFolder
   const Finished second = RunCommand({ServerBinary(), "--listen=127.0.0.1:0", "--role=coordinator",
                                       absl::StrCat("--state_dir=", folder_, "/state")},
                                      kDeadline);
-  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_EQ(second.exit_code, 78);
   EXPECT_THAT(second.output, HasSubstr("--state_dir"));
   EXPECT_THAT(second.output,
-              HasSubstr(absl::StrCat("coordinator (pid ", cluster_->daemon("coordinator").pid())));
+              HasSubstr(absl::StrCat("locked by pid ", cluster_->daemon("coordinator").pid())));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ using ::testing::HasSubstr;
 // The worker that has the backend.
 Spread OnCuda(Spread spread) {
   spread.flags = {"--backend=cuda", "--worker_binary=tests/cuda_on_cpu/sangam-worker"};
+  return spread;
+}
+
+// One that gives its device one operation after another.
+Spread WithoutGraphs(Spread spread) {
+  const std::string script = absl::StrCat(FreshFolder("plain_worker"), "/sangam-worker");
+  WriteFile(script, "#!/bin/bash\nexec tests/cuda_on_cpu/sangam-worker --cuda_graphs=off \"$@\"\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  spread.flags = {"--backend=cuda", absl::StrCat("--worker_binary=", script)};
   return spread;
 }
 
@@ -52,6 +62,9 @@ TEST_P(CudaTest, OneResult) {
   };
   for (const Spread& spread : spreads) {
     EXPECT_TRUE(Weights(OnCuda(spread)) == alone) << "other weights: " << spread.Label();
+  }
+  for (const Spread& spread : {Spread{}, spreads[2]}) {
+    EXPECT_TRUE(Weights(WithoutGraphs(spread)) == alone) << "other weights without graphs";
   }
 }
 

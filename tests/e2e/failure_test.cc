@@ -94,8 +94,8 @@ TEST_F(FailureTest, StoppedWorkerSaysGoodbye) {
   cluster_->daemon("w1").Signal(SIGTERM);
   const auto end = cluster_->daemon("w1").Wait(absl::Seconds(20));
   ASSERT_TRUE(end.ok()) << end.status();
-  EXPECT_EQ(end->exit_code, 0);
-  const auto left = cluster_->AwaitDescription("endless", "worker w1 left", kFailDeadline);
+  EXPECT_EQ(end->exit_code, 143);
+  const auto left = cluster_->AwaitDescription("endless", "worker w1 drains", kFailDeadline);
   ASSERT_TRUE(left.ok()) << left.status();
 }
 

@@ -1,7 +1,6 @@
 #include "tests/testing/parameter_server.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/process_credentials.h"
 #include "server/rpc/parameter_service.h"
 
 namespace sangam {
@@ -30,7 +30,7 @@ std::unique_ptr<ParameterServer> ParameterServer::Start(const ParameterService::
       new ParameterServer(options, std::move(find_shard), std::move(find_counter)));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), CurrentProcessCredentials()->Server(),
                            &server->port_);
   server->service_.Register(&builder);
   server->server_ = builder.BuildAndStart();

@@ -15,7 +15,8 @@ namespace sangam {
 // to the finder, so a server can be stopped and another one started in its place.
 class ParameterServer {
  public:
-  // Listens on 127.0.0.1; port 0: any free one. Null when the port is taken.
+  // Listens on 127.0.0.1, with the credentials of the process; port 0: any free one. Null when the
+  // port is taken.
   static std::unique_ptr<ParameterServer> Start(const ParameterService::Options& options,
                                                 ShardFinder find_shard, int port = 0,
                                                 CounterFinder find_counter = NoCounter);

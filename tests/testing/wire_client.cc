@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,7 +31,10 @@ std::shared_ptr<grpc::Channel> WireChannel(const std::string& address) {
 }
 
 WireClient::WireClient(const std::string& address, absl::Duration deadline)
-    : channel_(WireChannel(address)), stub_(v1::ParameterService::NewStub(channel_)) {
+    : WireClient(WireChannel(address), deadline) {}
+
+WireClient::WireClient(std::shared_ptr<grpc::Channel> channel, absl::Duration deadline)
+    : channel_(std::move(channel)), stub_(v1::ParameterService::NewStub(channel_)) {
   context_.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(deadline));
   stream_ = stub_->PushPull(&context_);
 }

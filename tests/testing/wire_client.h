@@ -24,6 +24,8 @@ namespace sangam {
 class WireClient {
  public:
   explicit WireClient(const std::string& address, absl::Duration deadline = absl::Seconds(20));
+  explicit WireClient(std::shared_ptr<grpc::Channel> channel,
+                      absl::Duration deadline = absl::Seconds(20));
 
   // Whether the frame could be sent; false: the stream is over.
   bool Write(const v1::TensorFrame& frame) { return stream_->Write(frame); }
