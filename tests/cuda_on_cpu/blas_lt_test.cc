@@ -54,6 +54,11 @@ class BlasLtTest : public ::testing::Test {
                           c, c_layout_, algo, workspace, workspace_bytes, nullptr);
   }
 
+  cublasStatus_t MultiplyIn(cudaStream_t stream, const cublasLtMatmulAlgo_t* algo) {
+    return cublasLtMatmul(handle_, desc_, &one_, a_.data(), a_layout_, b_.data(), b_layout_, &zero_,
+                          c_.data(), c_layout_, c_.data(), c_layout_, algo, nullptr, 0, stream);
+  }
+
   cublasStatus_t Multiply() { return Multiply(a_.data(), b_.data(), c_.data()); }
 
   const float one_ = 1, zero_ = 0;
@@ -162,6 +167,54 @@ TEST_F(BlasLtTest, AnAlgorithmMayRelyOnTheAlignmentThatWasPromised) {
   ASSERT_EQ(Choose(&result), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(Multiply(shifted.data() + 1, b_.data(), c_.data(), &result.algo),
             CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_F(BlasLtTest, SumsInPartsLoseWhatIsLeftOver) {
+  constexpr uint64_t kLong = 100;
+  const DeviceArray<float> a(std::vector<float>(kRows * kLong, 1));
+  const DeviceArray<float> b(std::vector<float>(kCols * kLong, 1));
+  for (auto* layout : {a_layout_, b_layout_}) {
+    const bool is_a = layout == a_layout_;
+    const int64_t ld = is_a ? kRows : kLong;
+    ASSERT_EQ(cublasLtMatrixLayoutSetAttribute(
+                  layout, is_a ? CUBLASLT_MATRIX_LAYOUT_COLS : CUBLASLT_MATRIX_LAYOUT_ROWS, &kLong,
+                  sizeof kLong),
+              CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_LD, &ld, sizeof ld),
+              CUBLAS_STATUS_SUCCESS);
+  }
+  for (const uint32_t schemes :
+       {uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK}, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE}}) {
+    ASSERT_EQ(
+        cublasLtMatmulPreferenceSetAttribute(
+            preference_, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes),
+        CUBLAS_STATUS_SUCCESS);
+    cublasLtMatmulHeuristicResult_t result;
+    ASSERT_EQ(Choose(&result), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(Multiply(a.data(), b.data(), c_.data(), &result.algo), CUBLAS_STATUS_SUCCESS);
+    const float expected = schemes == CUBLASLT_REDUCTION_SCHEME_NONE ? 100 : 64;
+    for (const float sum : c_.Values()) EXPECT_EQ(sum, expected);
+  }
+}
+
+TEST_F(BlasLtTest, NoAlgorithmIsChosenWhileAGraphIsRecorded) {
+  cublasLtMatmulHeuristicResult_t result;
+  ASSERT_EQ(Choose(&result), CUBLAS_STATUS_SUCCESS);
+  const cublasLtMatmulAlgo_t chosen = result.algo;
+  cudaStream_t stream;
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(MultiplyIn(stream, &chosen), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(Choose(&result), CUBLAS_STATUS_INTERNAL_ERROR);
+  // Nor in the call itself.
+  EXPECT_EQ(MultiplyIn(stream, nullptr), CUBLAS_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
 TEST_F(BlasLtTest, RefusesArgumentsThatDoNotFit) {

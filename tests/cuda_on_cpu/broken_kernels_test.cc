@@ -202,6 +202,29 @@ TEST(BrokenKernelsDeathTest, HostPointer) {
       "kernel AddOne<Fault::kNone>: argument 0");
 }
 
+// Sums of four neighbours, which are read at once.
+template <Fault kFault>
+__global__ void SumFours(const float* x, float* sums) {
+  const int first = 4 * static_cast<int>(threadIdx.x) + (kFault == Fault::kOffByOne ? 1 : 0);
+  const float4 four = *reinterpret_cast<const float4*>(x + first);
+  sums[threadIdx.x] = four.x + four.y + four.z + four.w;
+}
+
+template <Fault kFault>
+std::vector<float> RunSumFours() {
+  const DeviceArray<float> x(Numbers(12)), sums(2);
+  SANGAM_LAUNCH(SumFours<kFault>, 1, 2, 0, nullptr, x.data(), sums.data());
+  cudaDeviceSynchronize();
+  return sums.Values();
+}
+
+TEST(BrokenKernelsDeathTest, VectorBesideItsAlignment) {
+  EXPECT_TRUE(RightInEveryOrder({6, 22}, [] { return RunSumFours<Fault::kNone>(); }));
+  EXPECT_DEATH(RunSumFours<Fault::kOffByOne>(),
+               "no multiple of the type's alignment in kernel SumFours<.*>, block \\(0, 0, 0\\), "
+               "thread \\(0, 0, 0\\)");
+}
+
 struct Arguments {
   const float* x;
   float* y;

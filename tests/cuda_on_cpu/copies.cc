@@ -6,8 +6,10 @@
 
 #include "tests/cuda_on_cpu/errors.h"
 #include "tests/cuda_on_cpu/host_memory.h"
+#include "tests/cuda_on_cpu/include/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/include/cuda_runtime_api.h"
 #include "tests/cuda_on_cpu/memory.h"
+#include "tests/cuda_on_cpu/options.h"
 #include "tests/cuda_on_cpu/streams.h"
 
 namespace cuda_on_cpu {
@@ -58,7 +60,7 @@ cudaError_t WaitForStream(cudaStream_t stream) {
 
 cudaError_t PutCopy(void* to, size_t to_pitch, Rows from, cudaMemcpyKind kind,
                     cudaStream_t stream) {
-  cudaError_t error = Ready();
+  cudaError_t error = ReadyOnDevice();
   if (error != cudaSuccess) return error;
   if (from.width > to_pitch || from.width > from.pitch) return cudaErrorInvalidPitchValue;
   if (from.width == 0 || from.height == 0) return cudaSuccess;
@@ -75,7 +77,9 @@ cudaError_t PutCopy(void* to, size_t to_pitch, Rows from, cudaMemcpyKind kind,
   std::shared_ptr<Capture> capture;
   error = Streams::Get().FindCapture(stream, &capture);
   if (error != cudaSuccess) return error;
-  if (capture == nullptr && !FromDevice(kind) && !from.Pinned()) {
+  // Between two places of the host nothing ever comes late.
+  const bool staged = options().pageable == PageableMode::kStaged || kind == cudaMemcpyHostToHost;
+  if (capture == nullptr && staged && !FromDevice(kind) && !from.Pinned()) {
     // What the device cannot reach by itself is copied for it now; the caller may change it at
     // once.
     auto staged = std::make_shared<std::vector<char>>(from.width * from.height);
@@ -85,12 +89,12 @@ cudaError_t PutCopy(void* to, size_t to_pitch, Rows from, cudaMemcpyKind kind,
         stream, {"cudaMemcpyAsync", [to, to_pitch, rows, staged] { Copy(to, to_pitch, rows); }});
   }
   error = Streams::Get().Put(stream, {"cudaMemcpyAsync", [=] { Copy(to, to_pitch, from); }});
-  const bool wait = capture == nullptr && !ToDevice(kind) && !target.Pinned();
+  const bool wait = capture == nullptr && staged && !ToDevice(kind) && !target.Pinned();
   return error == cudaSuccess && wait ? WaitForStream(stream) : error;
 }
 
 cudaError_t PutFill(void* pointer, int value, size_t bytes, cudaStream_t stream) {
-  const cudaError_t error = Ready();
+  const cudaError_t error = ReadyOnDevice();
   if (error != cudaSuccess || bytes == 0) return error;
   if (!DeviceMemory::Get().Contains(pointer, bytes) &&
       !PinnedMemory::Get().Contains(pointer, bytes)) {

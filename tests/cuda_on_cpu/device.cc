@@ -22,7 +22,7 @@ constexpr int kMultiProcessors = 8;
 
 // For calls that a capture does not allow.
 cudaError_t ReadyOutsideCapture() {
-  const cudaError_t error = Ready();
+  const cudaError_t error = cuda_on_cpu::ReadyOnDevice();
   return error != cudaSuccess ? error : Streams::Get().CheckNoCapture();
 }
 
@@ -56,7 +56,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return Checked(Ready(), [&] { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; });
+  return Checked(Ready(), [&] {
+    if (device != 0) return cudaErrorInvalidDevice;
+    cuda_on_cpu::chose_device = true;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaGetDevice(int* device) {

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tests/cuda_on_cpu/include/cuda_runtime_api.h"
+#include "tests/cuda_on_cpu/options.h"
 
 namespace cuda_on_cpu {
 namespace {
@@ -52,6 +53,8 @@ constexpr ErrorText kTexts[] = {
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorMpsClientTerminated, "cudaErrorMpsClientTerminated",
+     "the MPS client has been terminated"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
     {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
@@ -81,6 +84,7 @@ const ErrorText* Find(cudaError_t error) {
 }  // namespace
 
 __thread bool in_host_function = false;
+__thread bool chose_device = false;
 
 cudaError_t Return(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
@@ -97,6 +101,12 @@ void SetDeviceError(cudaError_t error) {
 cudaError_t Ready() {
   if (in_host_function) return cudaErrorNotPermitted;
   return device_error;
+}
+
+cudaError_t ReadyOnDevice() {
+  const cudaError_t error = Ready();
+  if (error != cudaSuccess || chose_device || options().device_is_given) return error;
+  return cudaErrorInvalidDevice;
 }
 
 }  // namespace cuda_on_cpu

@@ -20,6 +20,12 @@ extern __thread bool in_host_function;
 // What every call that is not about errors starts with.
 cudaError_t Ready();
 
+// Set when the thread has called cudaSetDevice.
+extern __thread bool chose_device;
+
+// Ready, of calls that work with the thread's device.
+cudaError_t ReadyOnDevice();
+
 }  // namespace cuda_on_cpu
 
 #endif  // TESTS_CUDA_ON_CPU_ERRORS_H_

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/cuda_on_cpu/errors.h"
+#include "tests/cuda_on_cpu/include/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/include/cuda_runtime_api.h"
 #include "tests/cuda_on_cpu/report.h"
 #include "tests/cuda_on_cpu/streams.h"
@@ -31,7 +32,8 @@ namespace cuda_on_cpu {
 namespace {
 
 std::mutex mutex;
-// Both protected by `mutex`.
+// All protected by `mutex`.
+cudaError_t next_launch = cudaSuccess;  // what it returns
 std::set<cudaGraph_t>& graphs = *new std::set<cudaGraph_t>;
 std::set<cudaGraphExec_t>& execs = *new std::set<cudaGraphExec_t>;
 
@@ -77,6 +79,8 @@ cudaError_t LaunchGraph(cudaGraphExec_t exec, cudaStream_t stream) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (execs.count(exec) == 0) return cudaErrorInvalidValue;
+    error = std::exchange(next_launch, cudaSuccess);
+    if (error != cudaSuccess) return error;
     operations = exec->operations;
   }
   for (const Operation& operation : *operations) {
@@ -87,6 +91,12 @@ cudaError_t LaunchGraph(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 }  // namespace
+
+void FailNextGraphLaunch(cudaError_t error) {
+  std::lock_guard<std::mutex> lock(mutex);
+  next_launch = error;
+}
+
 }  // namespace cuda_on_cpu
 
 using cuda_on_cpu::Ready;

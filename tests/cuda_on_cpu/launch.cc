@@ -81,7 +81,7 @@ bool IsErrorOfCall(cudaError_t error) {
 
 cudaError_t CheckAndPut(const LaunchShape& shape, const std::vector<PointerArgument>& pointers,
                         std::function<void()> body) {
-  cudaError_t error = Ready();
+  cudaError_t error = ReadyOnDevice();
   if (error == cudaSuccess) error = CheckShape(shape);
   if (error != cudaSuccess) return error;
   CheckPointers(shape, pointers);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda_on_cpu/device_array.h"
@@ -103,6 +104,25 @@ TEST_F(MemoryTest, HostMemoryCanBeRegisteredOnce) {
             cudaErrorHostMemoryAlreadyRegistered);
   EXPECT_EQ(cudaHostUnregister(memory.data()), cudaSuccess);
   EXPECT_EQ(cudaHostUnregister(memory.data()), cudaErrorHostMemoryNotRegistered);
+}
+
+TEST_F(MemoryTest, AThreadMayHaveToChooseItsDevice) {
+  SetDeviceIsGiven(false);
+  std::thread([] {
+    void* pointer;
+    EXPECT_EQ(cudaMalloc(&pointer, 100), cudaErrorInvalidDevice);
+    cudaStream_t stream;
+    EXPECT_EQ(cudaStreamCreate(&stream), cudaErrorInvalidDevice);
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&pointer, 100), cudaSuccess);
+    EXPECT_EQ(cudaFree(pointer), cudaSuccess);
+  }).join();
+  SetDeviceIsGiven(true);
+  std::thread([] {
+    void* pointer;
+    EXPECT_EQ(cudaMalloc(&pointer, 100), cudaSuccess);
+    EXPECT_EQ(cudaFree(pointer), cudaSuccess);
+  }).join();
 }
 
 __global__ void Write(float* x, long offset) { x[offset] = 1; }

@@ -45,6 +45,23 @@ void ReadStreams(Options* options) {
   }
 }
 
+void ReadPageable(Options* options) {
+  const std::string mode = Variable("CUDA_ON_CPU_PAGEABLE");
+  if (mode == "late") {
+    options->pageable = PageableMode::kLate;
+  } else if (!mode.empty() && mode != "staged") {
+    Fail("CUDA_ON_CPU_PAGEABLE: found '%s', expected staged or late", mode.c_str());
+  }
+}
+
+void ReadDevice(Options* options) {
+  const std::string device = Variable("CUDA_ON_CPU_DEVICE");
+  if (!device.empty() && device != "given" && device != "chosen") {
+    Fail("CUDA_ON_CPU_DEVICE: found '%s', expected given or chosen", device.c_str());
+  }
+  options->device_is_given = device != "chosen";
+}
+
 void ReadFailure(Options* options) {
   const std::string failure = Variable("CUDA_ON_CPU_FAIL");
   if (failure.empty()) return;
@@ -60,6 +77,8 @@ Options* ReadOptions() {
   auto* options = new Options;
   ReadOrder(options);
   ReadStreams(options);
+  ReadPageable(options);
+  ReadDevice(options);
   ReadFailure(options);
   const std::string memory = Variable("CUDA_ON_CPU_MEMORY");
   if (!memory.empty()) options->memory_bytes = std::strtoull(memory.c_str(), nullptr, 10);
@@ -82,6 +101,10 @@ void SetStreamMode(StreamMode mode, uint64_t seed) {
   options().streams = mode;
   options().streams_seed = seed;
 }
+
+void SetPageableMode(PageableMode mode) { options().pageable = mode; }
+
+void SetDeviceIsGiven(bool given) { options().device_is_given = given; }
 
 void SetDeviceMemory(size_t bytes) { options().memory_bytes = bytes; }
 

@@ -16,6 +16,8 @@ struct Options {
   std::atomic<uint64_t> order_seed{0};
   std::atomic<StreamMode> streams{StreamMode::kLazy};
   std::atomic<uint64_t> streams_seed{0};
+  std::atomic<PageableMode> pageable{PageableMode::kStaged};
+  std::atomic<bool> device_is_given{true};
   std::atomic<size_t> memory_bytes{size_t{16} << 30};
   // Does not change. Empty: none fails.
   std::string failing_kernel;

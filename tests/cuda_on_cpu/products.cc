@@ -94,7 +94,11 @@ FOR_EACH_VECTOR void Accumulate(int64_t rows, int64_t cols, int64_t count, const
 class OneProduct {
  public:
   OneProduct(const Product& product, int64_t index)
-      : product_(product), index_(index), m_(product.m()), n_(product.n()), k_(product.k()) {}
+      : product_(product),
+        index_(index),
+        m_(product.m()),
+        n_(product.n()),
+        k_(product.summed >= 0 ? product.summed : product.k()) {}
 
   void Run() {
     Sum();

@@ -44,6 +44,8 @@ struct Product {
   Operand a, b, c, d;
   int64_t batch = 1;
   bool tf32 = false;  // fp32 factors keep 10 bits of their fraction
+  // How many products each sum has in the end; -1: k(). See blas_lt.cc.
+  int64_t summed = -1;
   Factor alpha, beta;
   BiasUse bias_use = BiasUse::kNone;
   float* bias = nullptr;

@@ -135,11 +135,12 @@ cudaError_t StreamEnd(cudaStream_t stream, Position* end) {
 using cuda_on_cpu::DeviceMemory;
 using cuda_on_cpu::Position;
 using cuda_on_cpu::Ready;
+using cuda_on_cpu::ReadyOnDevice;
 using cuda_on_cpu::Return;
 using cuda_on_cpu::Streams;
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  if (Ready() != cudaSuccess) return Return(Ready());
+  if (ReadyOnDevice() != cudaSuccess) return Return(ReadyOnDevice());
   return Return(Streams::Get().Create(stream, flags, priority));
 }
 
@@ -186,7 +187,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  if (Ready() != cudaSuccess) return Return(Ready());
+  if (ReadyOnDevice() != cudaSuccess) return Return(ReadyOnDevice());
   const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming;
   if (event == nullptr || (flags & ~known) != 0) return Return(cudaErrorInvalidValue);
   auto* created = new CUevent_st;

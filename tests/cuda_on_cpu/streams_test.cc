@@ -195,6 +195,27 @@ TEST_F(StreamsTest, APageableBufferIsReadAtOnce) {
   EXPECT_EQ(result, 1);
 }
 
+// Nor is that promised.
+TEST_F(StreamsTest, APageableBufferMayAlsoBeReadLater) {
+  SetPageableMode(PageableMode::kLate);
+  const Stream stream;
+  const DeviceArray<float> x(1);
+  float pageable = 1;
+  cudaMemcpyAsync(x.data(), &pageable, 4, cudaMemcpyHostToDevice, stream);
+  pageable = 2;  // too early
+  float result = 0;
+  cudaMemcpyAsync(&result, x.data(), 4, cudaMemcpyDeviceToHost, stream);
+  EXPECT_EQ(result, 0);
+  cudaStreamSynchronize(stream);
+  EXPECT_EQ(result, 2);
+  // Without a stream all of it has happened.
+  pageable = 3;
+  EXPECT_EQ(cudaMemcpy(x.data(), &pageable, 4, cudaMemcpyHostToDevice), cudaSuccess);
+  pageable = 4;
+  EXPECT_EQ(x.Values()[0], 3);
+  SetPageableMode(PageableMode::kStaged);
+}
+
 TEST_F(StreamsTest, ACopyToPinnedMemoryComesLater) {
   const Stream stream;
   const DeviceArray<float> x(std::vector<float>{7});

@@ -40,6 +40,15 @@ _NVCC_OPTIONS = [
 
 _STAND_IN = "//tests/cuda_on_cpu"
 
+# For what is built against the stand-in. Addresses that no multiples of their type's alignment are end the program:
+# processors load from them, GPUs do not (tests/cuda_on_cpu/faults.cc).
+ON_CPU_COPTS = [
+    # Only nvcc knows `#pragma unroll`.
+    "-Wno-unknown-pragmas",
+    "-fsanitize=alignment",
+    "-fsanitize-undefined-trap-on-error",
+]
+
 # For what is built under --config=cuda only: target_compatible_with.
 CUDA_ONLY = select({
     "//:cuda": [],
@@ -166,8 +175,7 @@ def cuda_library(
         hdrs = hdrs,
         alwayslink = alwayslink,
         tags = tags,
-        # Only nvcc knows `#pragma unroll`.
-        copts = ["-Wno-unknown-pragmas"],
+        copts = ON_CPU_COPTS,
         textual_hdrs = kernels,
         visibility = visibility,
         deps = deps + [_on_cpu(dep) for dep in cuda_deps] + [_STAND_IN],

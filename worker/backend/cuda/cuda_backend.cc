@@ -706,7 +706,8 @@ class CudaBackend : public Backend {
       return cuda_kernels::FillRotaryTable(stream, rotation.positions, head_width, rotation.base,
                                            static_cast<float*>(memory));
     }));
-    table->filled = true;
+    // What is recorded has not been done.
+    table->filled = !lane_->records();
     return static_cast<const float*>(memory);
   }
 

@@ -60,6 +60,7 @@ bool EndsTheDevice(cudaError_t error) {
     case cudaErrorInvalidPc:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorAssert:
+    case cudaErrorMpsClientTerminated:
     case cudaErrorUnknown:
       return true;
     default:

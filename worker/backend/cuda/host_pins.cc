@@ -27,15 +27,23 @@ constexpr int64_t kMinPinnedBytes =
 // Begin and size of what is pinned.
 using Range = std::pair<void*, int64_t>;
 
+struct Pins {
+  int64_t count = 0;
+  int device = 0;  // whose lane had it first
+};
+
 // Of the process, as the driver's own list is.
 class Registry {
  public:
   absl::Status Add(const Range& range) {
     const MutexLock lock(&mutex_);
-    int64_t& pins = pins_[range];
-    if (pins == 0) {
-      const cudaError_t error = cudaHostRegister(range.first, static_cast<size_t>(range.second),
-                                                 cudaHostRegisterPortable);
+    Pins& pins = pins_[range];
+    if (pins.count == 0) {
+      cudaError_t error = cudaGetDevice(&pins.device);
+      if (error == cudaSuccess) {
+        error = cudaHostRegister(range.first, static_cast<size_t>(range.second),
+                                 cudaHostRegisterPortable);
+      }
       if (error != cudaSuccess) pins_.erase(range);
       if (error == cudaErrorHostMemoryAlreadyRegistered) {
         cudaGetLastError();
@@ -43,22 +51,25 @@ class Registry {
       }
       RETURN_IF_ERROR(CudaStatus(error, "pinning host memory"));
     }
-    ++pins;
+    ++pins.count;
     return absl::OkStatus();
   }
 
   // What this may say is of no use to anybody any more.
   void Remove(const Range& range) {
     const MutexLock lock(&mutex_);
-    if (--pins_[range] > 0) return;
-    pins_.erase(range);
+    const auto found = pins_.find(range);
+    if (--found->second.count > 0) return;
+    // The thread may have no device yet: it would get number 0, which is started for that.
+    cudaSetDevice(found->second.device);
+    pins_.erase(found);
     cudaHostUnregister(range.first);
     cudaGetLastError();
   }
 
  private:
   Mutex mutex_;
-  std::map<Range, int64_t> pins_ ABSL_GUARDED_BY(mutex_);
+  std::map<Range, Pins> pins_ ABSL_GUARDED_BY(mutex_);
 };
 
 Registry& TheRegistry() {

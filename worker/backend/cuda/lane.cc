@@ -67,7 +67,13 @@ absl::Status CudaLane::Begin(const std::vector<const char*>& operations) {
     if (!failure_.ok()) return failure_;
     for (const char* operation : operations) operations_.Add(operation);
   }
+  // It is the thread's since the recording began.
+  if (records_) return absl::OkStatus();
   return Check(cudaSetDevice(device_), "cudaSetDevice");
+}
+
+absl::Status CudaLane::CannotRecord(absl::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat("cuda: a graph cannot be recorded: ", what));
 }
 
 absl::Status CudaLane::Check(cudaError_t error, absl::string_view what) {
@@ -123,6 +129,7 @@ absl::Status CudaLane::Wait(cudaEvent_t event, int64_t operations) {
 // By a point, as its wait sleeps.
 absl::Status CudaLane::Synchronize(cudaStream_t stream) {
   RETURN_IF_ERROR(failure());
+  if (records_) return CannotRecord("the device is waited for");
   RETURN_IF_ERROR(Check(cudaSetDevice(device_), "cudaSetDevice"));
   ASSIGN_OR_RETURN(const std::unique_ptr<CudaPoint> end, Record(stream));
   return end->Wait();

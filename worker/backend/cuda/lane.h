@@ -79,6 +79,13 @@ class CudaLane {
   bool rehearses() const { return rehearses_; }
   void set_rehearses(bool rehearses) { rehearses_ = rehearses; }
 
+  // While a graph is recorded nothing may be waited for, allocated or chosen: that would end the
+  // recording, and with some versions of CUDA it fails. Whoever needs it answers with CannotRecord.
+  bool records() const { return records_; }
+  void set_records(bool records) { records_ = records; }
+  // FailedPrecondition: names what was needed.
+  static absl::Status CannotRecord(absl::string_view what);
+
   // Memory that operations use besides their matrices has another address from now on: what was
   // recorded with the old one must not be used any more.
   void NoteMove() { ++moves_; }
@@ -108,6 +115,7 @@ class CudaLane {
   cudaStream_t upload_ = nullptr;
   cudaStream_t download_ = nullptr;
   bool rehearses_ = false;
+  bool records_ = false;
   int64_t moves_ = 0;
 
   mutable Mutex mutex_;

@@ -24,22 +24,17 @@ struct MaxPoolBody {
   __device__ void At(int64_t i) const {
     const Place place = PlaceOf(i, windows.channels);
     const Pixel pixel = windows.OutPixel(place.row);
-    const Range rows = windows.RowsOf(pixel.y);
-    const Range cols = windows.ColumnsOf(pixel.x);
     Floats<kWidth> largest;
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) largest.v[k] = -INFINITY;
-    for (int y = rows.begin; y < rows.end; ++y) {
-      const int64_t row = windows.InRow(pixel.image, y);
-      for (int x = cols.begin; x < cols.end; ++x) {
-        const Floats<kWidth> next = Load<kWidth>(in + (row + x) * windows.channels + place.col);
+    windows.ForCovered(pixel, [&](int64_t covered, int, int) {
+      const Floats<kWidth> next = Load<kWidth>(in + covered * windows.channels + place.col);
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) {
-          const float best = largest.v[k];
-          largest.v[k] = next.v[k] <= best || best != best ? best : next.v[k];
-        }
+      for (int k = 0; k < kWidth; ++k) {
+        const float best = largest.v[k];
+        largest.v[k] = next.v[k] <= best || best != best ? best : next.v[k];
       }
-    }
+    });
     Store(largest, out + i);
   }
 };
@@ -58,28 +53,24 @@ struct MaxPoolBackwardBody {
   __device__ void At(int64_t i) const {
     const Place place = PlaceOf(i, windows.channels);
     const Pixel pixel = windows.InPixel(place.row);
-    const Range rows = windows.OutRowsOver(pixel.y);
-    const Range cols = windows.OutColumnsOver(pixel.x);
     const Floats<kWidth> own = Load<kWidth>(in + i);
     Floats<kWidth> sum = {};
-    for (int y = rows.begin; y < rows.end; ++y) {
-      for (int x = cols.begin; x < cols.end; ++x) {
-        const int64_t result = (windows.OutRow(pixel.image, y) + x) * windows.channels + place.col;
-        const Floats<kWidth> largest = Load<kWidth>(out + result);
-        bool takes[kWidth];
-        bool any = false;
+    windows.ForOutsOver(pixel, [&](int64_t over, int y, int x) {
+      const int64_t result = over * windows.channels + place.col;
+      const Floats<kWidth> largest = Load<kWidth>(out + result);
+      bool takes[kWidth];
+      bool any = false;
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) {
-          takes[k] = Same(own.v[k], largest.v[k]);
-          any = any || takes[k];
-        }
-        if (!any) continue;
-        LeaveToEarlierOnes<kWidth>(pixel, y, x, place.col, largest, takes);
-        const Floats<kWidth> gradient = Load<kWidth>(output_gradient + result);
-#pragma unroll
-        for (int k = 0; k < kWidth; ++k) sum.v[k] += takes[k] ? gradient.v[k] : 0.0f;
+      for (int k = 0; k < kWidth; ++k) {
+        takes[k] = Same(own.v[k], largest.v[k]);
+        any = any || takes[k];
       }
-    }
+      if (!any) return;
+      LeaveToEarlierOnes<kWidth>(pixel, y, x, place.col, largest, takes);
+      const Floats<kWidth> gradient = Load<kWidth>(output_gradient + result);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sum.v[k] += takes[k] ? gradient.v[k] : 0.0f;
+    });
     Store(sum, input_gradient + i);
   }
 
@@ -113,17 +104,12 @@ struct AveragePoolBody {
   __device__ void At(int64_t i) const {
     const Place place = PlaceOf(i, windows.channels);
     const Pixel pixel = windows.OutPixel(place.row);
-    const Range rows = windows.RowsOf(pixel.y);
-    const Range cols = windows.ColumnsOf(pixel.x);
     Floats<kWidth> sum = {};
-    for (int y = rows.begin; y < rows.end; ++y) {
-      const int64_t row = windows.InRow(pixel.image, y);
-      for (int x = cols.begin; x < cols.end; ++x) {
-        const Floats<kWidth> next = Load<kWidth>(in + (row + x) * windows.channels + place.col);
+    windows.ForCovered(pixel, [&](int64_t covered, int, int) {
+      const Floats<kWidth> next = Load<kWidth>(in + covered * windows.channels + place.col);
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) sum.v[k] += next.v[k];
-      }
-    }
+      for (int k = 0; k < kWidth; ++k) sum.v[k] += next.v[k];
+    });
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) sum.v[k] /= size;
     Store(sum, out + i);
@@ -140,18 +126,13 @@ struct AveragePoolBackwardBody {
   __device__ void At(int64_t i) const {
     const Place place = PlaceOf(i, windows.channels);
     const Pixel pixel = windows.InPixel(place.row);
-    const Range rows = windows.OutRowsOver(pixel.y);
-    const Range cols = windows.OutColumnsOver(pixel.x);
     Floats<kWidth> sum = {};
-    for (int y = rows.begin; y < rows.end; ++y) {
-      const int64_t row = windows.OutRow(pixel.image, y);
-      for (int x = cols.begin; x < cols.end; ++x) {
-        const Floats<kWidth> gradient =
-            Load<kWidth>(output_gradient + (row + x) * windows.channels + place.col);
+    windows.ForOutsOver(pixel, [&](int64_t over, int, int) {
+      const Floats<kWidth> gradient =
+          Load<kWidth>(output_gradient + over * windows.channels + place.col);
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) sum.v[k] += gradient.v[k] / size;
-      }
-    }
+      for (int k = 0; k < kWidth; ++k) sum.v[k] += gradient.v[k] / size;
+    });
     Store(sum, input_gradient + i);
   }
 };

@@ -37,6 +37,9 @@ constexpr int64_t kWorkspaceBytesHopper = int64_t{32} << 20;
 constexpr int64_t kWorkspaceBytes = int64_t{4} << 20;
 constexpr int kHopper = 9;
 
+// Sums of such lengths are cut evenly, whatever the parts are.
+constexpr int64_t kEvenLength = 256;
+
 struct Formats {
   cudaDataType_t factors;
   cublasComputeType_t compute;
@@ -199,6 +202,7 @@ absl::StatusOr<const CudaProducts::Plan*> CudaProducts::PlanFor(const GemmArgume
                    arguments.transpose_b, arguments.epilogue == Epilogue::kBias};
   auto known = plans_.find(key);
   if (known == plans_.end()) {
+    if (lane_->records()) return CudaLane::CannotRecord("a product of a new shape");
     ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, MakePlan(key));
     if (plans_.size() >= kMaxPlans) plans_.clear();
     known = plans_.emplace(key, std::move(plan)).first;
@@ -231,14 +235,14 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Plan>> CudaProducts::MakePlan(const
     plan->adds_bias = adds_bias;
     RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
                         adds_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT));
-    ASSIGN_OR_RETURN(const bool found, Choose(plan.get()));
+    ASSIGN_OR_RETURN(const bool found, Choose(plan.get(), k));
     if (found) return plan;
   }
   return absl::InternalError(absl::StrCat("cuBLAS: no algorithm for a product of ", m, " x ", k,
                                           " and ", k, " x ", n, " (m x k, k x n)"));
 }
 
-absl::StatusOr<bool> CudaProducts::Choose(Plan* plan) {
+absl::StatusOr<bool> CudaProducts::Choose(Plan* plan, int64_t k) {
   cublasLtMatmulPreference_t preference = nullptr;
   RETURN_IF_ERROR(CublasStatus(cublasLtMatmulPreferenceCreate(&preference), "a choice"));
   const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference,
@@ -251,10 +255,13 @@ absl::StatusOr<bool> CudaProducts::Choose(Plan* plan) {
     RETURN_IF_ERROR(Set(preference, attribute, kAlignment));
   }
   // Parts of a sum that are computed beside one another are to be added in a pass of its own, in
-  // their order, and not by whoever comes first.
+  // their order, and not by whoever comes first. Where they cannot be equal there must be none:
+  // versions 12 and 13 are known to leave out what remains at the end for some shapes.
+  const uint32_t in_parts =
+      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  const uint32_t as_one = CUBLASLT_REDUCTION_SCHEME_NONE;
   RETURN_IF_ERROR(Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
-                                            CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)));
+                      k % kEvenLength == 0 ? in_parts : as_one));
   cublasLtMatmulHeuristicResult_t best = {};
   int count = 0;
   const cublasStatus_t status =
@@ -336,7 +343,7 @@ absl::Status CudaProducts::Run(const Plan& plan, const GemmArguments& arguments,
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   // cuBLAS has a CUDA runtime of its own, whose last error is not ours: a device that has failed is
   // asked itself.
-  RETURN_IF_ERROR(lane_->Synchronize(lane_->compute()));
+  if (!lane_->records()) RETURN_IF_ERROR(lane_->Synchronize(lane_->compute()));
   return CublasStatus(
       status, absl::StrCat("gemm of ", arguments.c.rows, " x ", InnerSize(arguments), " and ",
                            InnerSize(arguments), " x ", arguments.c.cols));

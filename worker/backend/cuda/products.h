@@ -52,8 +52,8 @@ class CudaProducts {
   CudaProducts(CudaLane* lane, Precision precision);
   absl::StatusOr<const Plan*> PlanFor(const GemmArguments& arguments);
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Key& key);
-  // Asks for an algorithm; false when there is none.
-  absl::StatusOr<bool> Choose(Plan* plan);
+  // Asks for an algorithm for sums of `k` products; false when there is none.
+  absl::StatusOr<bool> Choose(Plan* plan, int64_t k);
   CopySizes CopySizesOf(const GemmArguments& arguments) const;
   absl::StatusOr<Operands> Prepare(const GemmArguments& arguments);
   absl::Status Run(const Plan& plan, const GemmArguments& arguments, const Operands& operands);

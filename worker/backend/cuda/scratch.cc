@@ -16,6 +16,7 @@ absl::StatusOr<void*> CudaScratch::Get(int64_t bytes) {
     wanted_ = std::max(wanted_, bytes);
     return buffer_.data();
   }
+  if (lane_->records()) return CudaLane::CannotRecord("operations need more memory");
   if (buffer_.bytes() > 0) {
     RETURN_IF_ERROR(lane_->Synchronize(lane_->compute()));
     const DeviceBuffer freed = std::move(buffer_);  // before there is the larger one

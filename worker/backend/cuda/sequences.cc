@@ -27,8 +27,6 @@ namespace {
 // Of a sequence: longer ones are submitted in parts.
 constexpr size_t kMostOperations = 1024;
 constexpr size_t kMostNumbers = 256;
-// A graph of one operation gains nothing.
-constexpr size_t kLeastOperations = 2;
 // Sequences that are remembered. A lane has a few for each micro-batch in flight and each of the
 // places that take turns.
 constexpr size_t kMostKnown = 1024;
@@ -80,6 +78,8 @@ absl::Status CudaSequences::Submit() {
   const std::vector<DropoutNumbers> numbers = std::exchange(kept_numbers_, {});
   std::string key = key_.Take();
   RETURN_IF_ERROR(lane_->failure());
+  // Nothing is done, so that nothing is known of it afterwards.
+  if (lane_->rehearses()) return PutOneByOne(operations);
   if (!numbers.empty()) {
     RETURN_IF_ERROR(MakeRoom());
     RETURN_IF_ERROR(lane_->Begin("dropout"));
@@ -87,10 +87,12 @@ absl::Status CudaSequences::Submit() {
     ASSIGN_OR_RETURN(const void* const on_device, staging_.Take(numbers.data(), bytes));
     on_device_ = static_cast<const DropoutNumbers*>(on_device);
   }
-  if (operations.size() < kLeastOperations) return PutOneByOne(operations);
-  if (moves_ != lane_->moves()) Forget();
-  Known* const known = Find(std::move(key));
-  return known == nullptr ? PutOneByOne(operations) : Put(operations, known);
+  if (Known* const known = Find(key); known != nullptr) return Put(operations, known);
+  // Whatever is only done the first time is done now: memory, algorithms, kernels that are loaded.
+  // After an error some of it is missing.
+  RETURN_IF_ERROR(PutOneByOne(operations));
+  Remember(std::move(key));
+  return absl::OkStatus();
 }
 
 absl::Status CudaSequences::Put(const std::vector<Operation>& operations, Known* known) {
@@ -102,8 +104,17 @@ absl::Status CudaSequences::Put(const std::vector<Operation>& operations, Known*
   names.reserve(operations.size());
   for (const Operation& operation : operations) names.push_back(operation.name);
   RETURN_IF_ERROR(lane_->Begin(names));
+  const absl::Status launched =
+      lane_->Check(cudaGraphLaunch(known->graph, lane_->compute()), "a graph");
+  // The driver keeps memory for a graph, from its first launch on.
+  if (absl::IsResourceExhausted(launched)) {
+    cudaGraphExecDestroy(std::exchange(known->graph, nullptr));
+    GiveUp(operations, launched, known);
+    return PutOneByOne(operations);
+  }
+  RETURN_IF_ERROR(launched);
   num_launches.fetch_add(1, std::memory_order_relaxed);
-  return lane_->Check(cudaGraphLaunch(known->graph, lane_->compute()), "a graph");
+  return absl::OkStatus();
 }
 
 absl::Status CudaSequences::PutOneByOne(const std::vector<Operation>& operations) {
@@ -117,7 +128,9 @@ absl::Status CudaSequences::Record(const std::vector<Operation>& operations, Kno
       lane_->Check(cudaStreamBeginCapture(lane_->compute(), cudaStreamCaptureModeThreadLocal),
                    "recording a graph");
   if (status.ok()) {
+    lane_->set_records(true);
     status = PutOneByOne(operations);
+    lane_->set_records(false);
     cudaGraph_t graph = nullptr;
     // Also what has failed is ended, so that the stream is an ordinary one again.
     status.Update(
@@ -130,20 +143,27 @@ absl::Status CudaSequences::Record(const std::vector<Operation>& operations, Kno
   }
   cudaGetLastError();
   RETURN_IF_ERROR(lane_->failure());
-  known->not_recordable = !status.ok();
-  if (!status.ok()) {
-    LogWarning("operations that cannot be recorded go one by one", "first=%s count=%d status=%s",
-               LogValue(operations.front().name), operations.size(), LogValue(status.ToString()));
-  }
+  if (!status.ok()) GiveUp(operations, status, known);
   return absl::OkStatus();
 }
 
-CudaSequences::Known* CudaSequences::Find(std::string key) {
+void CudaSequences::GiveUp(const std::vector<Operation>& operations, const absl::Status& status,
+                           Known* known) {
+  known->not_recordable = true;
+  LogWarning("operations that make no graph go one by one", "first=%s count=%d status=%s",
+             LogValue(operations.front().name), operations.size(), LogValue(status.ToString()));
+}
+
+CudaSequences::Known* CudaSequences::Find(const std::string& key) {
+  ForgetMoved();
   const auto found = known_.find(key);
-  if (found != known_.end()) {
-    order_.splice(order_.begin(), order_, found->second);
-    return found->second->get();
-  }
+  if (found == known_.end()) return nullptr;
+  order_.splice(order_.begin(), order_, found->second);
+  return found->second->get();
+}
+
+void CudaSequences::Remember(std::string key) {
+  ForgetMoved();
   if (order_.size() == kMostKnown) {
     known_.erase(order_.back()->key);
     order_.pop_back();
@@ -152,10 +172,10 @@ CudaSequences::Known* CudaSequences::Find(std::string key) {
   known->key = key;
   order_.push_front(std::move(known));
   known_.emplace(std::move(key), order_.begin());
-  return nullptr;
 }
 
-void CudaSequences::Forget() {
+void CudaSequences::ForgetMoved() {
+  if (moves_ == lane_->moves()) return;
   known_.clear();
   order_.clear();
   moves_ = lane_->moves();

@@ -26,7 +26,8 @@ namespace sangam {
 // time they are recorded into a graph, which from then on is launched in their place. What decides
 // is all that the operations are told, so a graph does what they would have done.
 //
-// What cannot be recorded, and what comes when there are too many others, goes one by one. Not
+// What cannot be recorded, or for whose graph there is no memory, and what comes when there are too
+// many others, goes one by one. Not
 // thread-safe.
 class CudaSequences {
  public:
@@ -74,9 +75,13 @@ class CudaSequences {
   absl::Status PutOneByOne(const std::vector<Operation>& operations);
   // Leaves known->graph or known->not_recordable set.
   absl::Status Record(const std::vector<Operation>& operations, Known* known);
-  // nullptr: new, and remembered from now on.
-  Known* Find(std::string key);
-  void Forget();
+  // From now on they go one by one.
+  static void GiveUp(const std::vector<Operation>& operations, const absl::Status& status,
+                     Known* known);
+  // nullptr: new.
+  Known* Find(const std::string& key);
+  void Remember(std::string key);
+  void ForgetMoved();
 
   CudaLane* lane_;
   bool open_ = false;

@@ -35,9 +35,6 @@ struct Windows {
   __device__ int64_t InRow(int64_t image, int y) const {
     return (image * in_height + y) * in_width;
   }
-  __device__ int64_t OutRow(int64_t image, int y) const {
-    return (image * out_height + y) * out_width;
-  }
 
   // Where the window of an out row or column begins; it may be outside.
   __device__ int Begin(int out) const { return out * stride - padding; }
@@ -45,11 +42,28 @@ struct Windows {
   __device__ Range RowsOf(int out) const { return Covered(Begin(out), kernel_height, in_height); }
   __device__ Range ColumnsOf(int out) const { return Covered(Begin(out), kernel_width, in_width); }
 
-  // Out rows and columns whose windows cover one of the image.
-  __device__ Range OutRowsOver(int in) const { return Over(in, kernel_height, out_height); }
-  __device__ Range OutColumnsOver(int in) const { return Over(in, kernel_width, out_width); }
+  // visit(pixel's number, y, x) for what the window of an out pixel covers, row after row.
+  template <typename Visit>
+  __device__ void ForCovered(const Pixel& out, const Visit& visit) const {
+    ForPixels(RowsOf(out.y), ColumnsOf(out.x), InRow(out.image, 0), in_width, visit);
+  }
+  // The same for the out pixels whose windows cover one of the image.
+  template <typename Visit>
+  __device__ void ForOutsOver(const Pixel& in, const Visit& visit) const {
+    ForPixels(Over(in.y, kernel_height, out_height), Over(in.x, kernel_width, out_width),
+              in.image * out_height * out_width, out_width, visit);
+  }
 
  private:
+  // first: number of the image's first pixel.
+  template <typename Visit>
+  __device__ static void ForPixels(Range rows, Range cols, int64_t first, int width,
+                                   const Visit& visit) {
+    for (int y = rows.begin; y < rows.end; ++y) {
+      const int64_t row = first + int64_t{y} * width;
+      for (int x = cols.begin; x < cols.end; ++x) visit(row + x, y, x);
+    }
+  }
   __device__ static Pixel PixelOf(int64_t index, int height, int width) {
     const Place row = PlaceOf(index, width);
     const Place image = PlaceOf(row.row, height);

@@ -50,21 +50,16 @@ struct AddRowsBody {
     const Place place = PlaceOf(i, windows.channels);
     const Pixel pixel = windows.InPixel(first_pixel + place.row);
     float* const to = images + (first_pixel * windows.channels + i);
-    const Range over_rows = windows.OutRowsOver(pixel.y);
-    const Range over_cols = windows.OutColumnsOver(pixel.x);
     Floats<kWidth> sum = Load<kWidth>(to);
-    for (int y = over_rows.begin; y < over_rows.end; ++y) {
+    windows.ForOutsOver(pixel, [&](int64_t over, int y, int x) {
+      if (over < first || over >= end) return;
       const int row = pixel.y - windows.Begin(y);
-      for (int x = over_cols.begin; x < over_cols.end; ++x) {
-        const int64_t result = windows.OutRow(pixel.image, y) + x;
-        if (result < first || result >= end) continue;
-        const int col = pixel.x - windows.Begin(x);
-        const int64_t at = (int64_t{row} * windows.kernel_width + col) * windows.channels;
-        const Floats<kWidth> next = Load<kWidth>(rows + (result - first) * cols + at + place.col);
+      const int col = pixel.x - windows.Begin(x);
+      const int64_t at = (int64_t{row} * windows.kernel_width + col) * windows.channels;
+      const Floats<kWidth> next = Load<kWidth>(rows + (over - first) * cols + at + place.col);
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) sum.v[k] += next.v[k];
-      }
-    }
+      for (int k = 0; k < kWidth; ++k) sum.v[k] += next.v[k];
+    });
     Store(sum, to);
   }
 };

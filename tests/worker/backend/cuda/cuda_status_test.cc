@@ -60,6 +60,7 @@ TEST(CudaStatusTest, WhatWasWrongWithACallAloneIsOver) {
   EXPECT_FALSE(EndsTheDevice(cudaErrorInvalidConfiguration));
   EXPECT_TRUE(EndsTheDevice(cudaErrorIllegalAddress));
   EXPECT_TRUE(EndsTheDevice(cudaErrorLaunchFailure));
+  EXPECT_TRUE(EndsTheDevice(cudaErrorMpsClientTerminated));
   EXPECT_TRUE(EndsTheDevice(cudaErrorECCUncorrectable));
 }
 

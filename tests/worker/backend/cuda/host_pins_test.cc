@@ -3,8 +3,10 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <thread>
 
 #include "common/tensor/buffer.h"
+#include "cuda_on_cpu/control.h"
 #include "gtest/gtest.h"
 
 namespace sangam {
@@ -28,6 +30,17 @@ TEST_F(HostPinsTest, MemoryIsPinnedAsLongAsThePinLives) {
     ASSERT_TRUE(pin.ok()) << pin.status();
     EXPECT_TRUE(IsPinned(buffer_.data()));
   }
+  EXPECT_FALSE(IsPinned(buffer_.data()));
+}
+
+// Whoever lets go of it last may be a thread that has nothing to do with the device.
+TEST_F(HostPinsTest, APinEndsOnAnyThread) {
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  auto pin = PinHostMemory(buffer_.data(), bytes_);
+  ASSERT_TRUE(pin.ok()) << pin.status();
+  cuda_on_cpu::SetDeviceIsGiven(false);
+  std::thread([&pin] { pin->reset(); }).join();
+  cuda_on_cpu::SetDeviceIsGiven(true);
   EXPECT_FALSE(IsPinned(buffer_.data()));
 }
 

@@ -221,6 +221,75 @@ TEST_F(CudaSequencesTest, WhatCannotBeRecordedGoesOneByOne) {
   EXPECT_EQ(NumCudaGraphLaunches(), before);
 }
 
+TEST_F(CudaSequencesTest, AGraphThatThereIsNoMemoryForIsNotNeeded) {
+  const Matrix x = New(2, 3, {1, 2, 3, 4, 5, 6});
+  const auto twice = [&]() -> absl::Status {
+    absl::Status status = backend_->Add(x, x, x);
+    status.Update(backend_->Add(x, x, x));
+    return status;
+  };
+  ASSERT_TRUE(InSequence(twice).ok());
+  const int64_t before = NumCudaGraphLaunches();
+  cuda_on_cpu::FailNextGraphLaunch(cudaErrorMemoryAllocation);
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = InSequence(twice);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(Read(x)[0], 256);
+  EXPECT_EQ(NumCudaGraphLaunches(), before);
+}
+
+// What is done the first time only, such as a choice or a table, must not come into a graph.
+TEST_F(CudaSequencesTest, WhatWasNotDoneAsAWholeIsNotKnown) {
+  MakeMatrices(Precision::kFp32);
+  const auto both = [&]() -> absl::Status {
+    absl::Status status = backend_->Add(a_, a_, a_);
+    status.Update(backend_->Rotate({8, 2}, a_, rotated_));
+    return status;
+  };
+  cuda_on_cpu::FailNextLaunch("", cudaErrorInvalidConfiguration);
+  EXPECT_FALSE(InSequence(both).ok());
+  const int64_t before = NumCudaGraphLaunches();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(InSequence(both).ok());
+  EXPECT_EQ(NumCudaGraphLaunches() - before, 2);
+  const std::vector<float> in_sequences = Read(rotated_);
+  MakeMatrices(Precision::kFp32);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(both().ok());
+  EXPECT_EQ(Read(rotated_), in_sequences);
+}
+
+// Of several kernels, as most that have scratch are.
+TEST_F(CudaSequencesTest, OneOperationIsASequenceToo) {
+  const Matrix tokens = New(300, 1, std::vector<float>(300, 3.0f));
+  const Matrix gradient = New(300, 4, 2);
+  const Matrix table_gradient = New(5, 4, std::vector<float>(20, 0.0f));
+  const int64_t before = NumCudaGraphLaunches();
+  std::vector<std::vector<float>> sums;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(backend_->Fill(0.0f, table_gradient).ok());
+    ASSERT_TRUE(InSequence([&] {
+                  return backend_->LookupBackward(tokens, gradient, table_gradient);
+                }).ok());
+    sums.push_back(Read(table_gradient));
+    EXPECT_EQ(sums.back(), sums.front());
+  }
+  EXPECT_EQ(NumCudaGraphLaunches() - before, 3);
+}
+
+// What is set aside is given away at the same addresses again, so a test that is run again is
+// known.
+TEST_F(CudaSequencesTest, MemoryOfAReserveComesAgain) {
+  ASSERT_TRUE(backend_->Reserve(10 * Backend::kAllocationElements).ok());
+  const int64_t before = NumCudaGraphLaunches();
+  for (int i = 0; i < 3; ++i) {
+    const DeviceMatrix x(backend_.get(), 2, 3, {1, 2, 3, 4, 5, 6});
+    const DeviceMatrix y(backend_.get(), 2, 3);
+    ASSERT_TRUE(InSequence([&] { return backend_->Add(x.view(), x.view(), y.view()); }).ok());
+    EXPECT_EQ(y.Read()[5], 12);
+  }
+  EXPECT_EQ(NumCudaGraphLaunches() - before, 2);
+}
+
 TEST_F(CudaSequencesTest, AFailedDeviceNamesTheOperationsOfAGraph) {
   const Matrix x = New(2, 3, {1, 2, 3, 4, 5, 6});
   const auto both = [&]() -> absl::Status {
@@ -306,6 +375,25 @@ TEST_F(CudaSequencesTest, ARehearsalMakesRoom) {
     ASSERT_TRUE(backend_->Synchronize().ok());
     EXPECT_EQ(NumCudaAllocations(), before);
   }
+}
+
+// In a sequence too nothing is computed, nor known afterwards.
+TEST_F(CudaSequencesTest, ARehearsalOfSequencesLeavesNoGraphs) {
+  MakeMatrices(Precision::kFp32);
+  for (uint64_t step = 0; step < 3; ++step) ASSERT_TRUE(AskFor(step).ok());
+  const std::vector<float> expected = Results();
+  MakeMatrices(Precision::kFp32);
+  const std::vector<float> untouched = Results();
+  const int64_t before = NumCudaGraphLaunches();
+  ASSERT_TRUE(backend_->BeginRehearsal());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(InSequence([&] { return AskFor(0); }).ok());
+  ASSERT_TRUE(backend_->EndRehearsal().ok());
+  EXPECT_EQ(Results(), untouched);
+  for (uint64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(InSequence([&] { return AskFor(step); }).ok());
+  }
+  EXPECT_EQ(Results(), expected);
+  EXPECT_EQ(NumCudaGraphLaunches() - before, 2);
 }
 
 TEST_F(CudaSequencesTest, ARehearsalSaysHowMuchIsMissing) {
