@@ -119,6 +119,8 @@ std::vector<Blocks> BlocksOf(const v1::JobTrace& trace, const Facts& facts,
     const auto [next, is_last] = following.try_emplace(
         {event.lane(), static_cast<uint32_t>(event.activity()), event.micro_batch(), stage}, block);
     if (is_last) continue;
+    // A pass of one block is in pieces where it has to wait, or sends in between.
+    if (next->second == block) range = {block, block};
     if (upwards && next->second > block) range.last = next->second - 1;
     if (!upwards && next->second < block) range.first = next->second + 1;
     next->second = block;

@@ -135,7 +135,7 @@ absl::StatusOr<DaemonEnd> Work(const WorkerFlags& flags, WorkerOptions options, 
   ReportCounts reports(&sink);
   const WorkerMetrics metrics(
       {options.backend, device, options.threads, flops_per_second, (*server)->address()}, &reports,
-      &ProcessCounters());
+      &ProcessCounters(), &(*server)->refusals());
   const ShowSource show(admin, &metrics);
   (*runner)->Start(&reports);
   admin->readiness()->SetReady();
@@ -202,7 +202,7 @@ int Main(int argc, char** argv) {
   }
   reload.OnReload("credentials", [&credentials]() -> absl::StatusOr<std::string> {
     (*credentials)->Reload();
-    return "";
+    return (*credentials)->TakeNews();
   });
   // For good: the end of gRPC's last object can wait 10 s for a poller of its own, which it starts
   // when a large tensor does not fit into the connection.

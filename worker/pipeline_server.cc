@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/host_port.h"
 #include "common/rpc/server_runner.h"
@@ -35,12 +36,19 @@ absl::StatusOr<std::string> AddressOf(const HostPort& bound, const std::string& 
   return ToString(*target);
 }
 
+PipelineService::Options ServiceOptions(const PipelineServer::Options& options,
+                                        RefusalCounts* counts) {
+  PipelineService::Options service = options.service;
+  service.counts = counts;
+  return service;
+}
+
 }  // namespace
 
 PipelineServer::PipelineServer(const Options& options)
     : options_(options),
       budget_(options.memory_budget, &refusals_),
-      service_(options.service, &registry_) {}
+      service_(ServiceOptions(options, &refusals_), &registry_) {}
 
 absl::StatusOr<std::unique_ptr<PipelineServer>> PipelineServer::Start(const Options& options) {
   std::unique_ptr<PipelineServer> server(new PipelineServer(options));

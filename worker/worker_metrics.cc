@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/metrics/counters.h"
 #include "common/metrics/metric_page.h"
+#include "common/metrics/process_metrics.h"
 #include "nlohmann/json.hpp"
 #include "worker/report_counts.h"
 
@@ -41,6 +42,7 @@ void WorkerMetrics::AddMetrics(MetricPage* page) const {
                 static_cast<double>(reports_.finished()), {{"result", "finished"}});
   page->Counter("sangam_worker_jobs_total", "Jobs that ended on this worker",
                 static_cast<double>(reports_.failed()), {{"result", "failed"}});
+  AddRefusals(refusals_, page);
   page->Gauge("sangam_worker_flops", "Measured at the start: operations a second",
               facts_.flops_per_second);
   if (!facts_.device.name().empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/admin/daemon_admin.h"
+#include "common/base/refusal_counts.h"
 #include "common/metrics/counters.h"
 #include "common/metrics/metric_page.h"
 #include "nlohmann/json.hpp"
@@ -25,9 +26,10 @@ class WorkerMetrics : public AdminSource {
     std::string address;
   };
 
-  // Both must outlive the object.
-  WorkerMetrics(Facts facts, const ReportCounts* reports, const Counters* counters)
-      : facts_(std::move(facts)), reports_(*reports), counters_(*counters) {}
+  // All must outlive the object. `refusals`: of the worker's server.
+  WorkerMetrics(Facts facts, const ReportCounts* reports, const Counters* counters,
+                const RefusalCounts* refusals)
+      : facts_(std::move(facts)), reports_(*reports), counters_(*counters), refusals_(*refusals) {}
 
   void AddMetrics(MetricPage* page) const override;
   void AddStatus(nlohmann::json* status) const override;
@@ -36,6 +38,7 @@ class WorkerMetrics : public AdminSource {
   const Facts facts_;
   const ReportCounts& reports_;
   const Counters& counters_;
+  const RefusalCounts& refusals_;
 };
 
 }  // namespace sangam

@@ -12,6 +12,13 @@
 
 namespace sangam {
 
+uint64_t PageElementsOf(const v1::ModelLayout& layout) {
+  constexpr uint64_t kManyPages = 64;
+  uint64_t elements = 0;
+  for (const v1::SegmentLayout& segment : layout.segment()) elements += segment.element_count();
+  return elements > kManyPages * kPageElements ? kPageElements : kPageElements / 2;
+}
+
 absl::StatusOr<PageMap> PageMap::Create(const v1::Plan& plan) {
   if (plan.page_elements() == 0) {
     return absl::InvalidArgumentError("plan.page_elements: found 0, expected at least 1");

@@ -2,6 +2,7 @@
 #define SANGAM_COMMON_PLAN_PAGE_MAP_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,8 +11,14 @@
 
 namespace sangam {
 
-// Elements of a full page: 1 MiB in fp32, the unit of placement on servers and of transfer.
+// Most elements of a page: 1 MiB in fp32. A page is the unit of placement on servers and of
+// transfer.
 inline constexpr uint64_t kPageElements = uint64_t{256} * 1024;
+
+// Elements of a page of a model's plan; a function of the model alone. Small models have smaller
+// pages, so that a step's gradients are sent, summed and answered piece by piece while the worker
+// computes the next ones; with large models that is so anyway, and fewer frames cost less.
+uint64_t PageElementsOf(const v1::ModelLayout& layout);
 
 // A range of one segment, in elements, and the server that holds it.
 struct PageRange {
@@ -20,6 +27,16 @@ struct PageRange {
   uint64_t element_count = 0;
   uint32_t server = 0;  // index into Plan.server
 };
+
+// Pages [begin, end) of a segment; kAllPages is all that it has.
+struct PageSpan {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  bool empty() const { return begin >= end; }
+  friend bool operator==(PageSpan a, PageSpan b) { return a.begin == b.begin && a.end == b.end; }
+};
+inline constexpr PageSpan kAllPages = {0, std::numeric_limits<uint32_t>::max()};
 
 // Where every page of a plan lies. Immutable, so it may be shared by threads.
 class PageMap {

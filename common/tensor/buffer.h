@@ -10,7 +10,8 @@ namespace sangam {
 
 // A shared handle of a block of floats, aligned to 64 bytes. Copying the handle shares the block;
 // the last handle frees it. Handles may be copied and dropped on any thread; the floats themselves
-// are not guarded: whoever writes must be the only one who holds the block (see unique()).
+// are not guarded: whoever writes must be the only one who holds the block (see unique()), or those
+// who hold it must have agreed who reads and writes which part.
 class FloatBuffer {
  public:
   // An empty handle.

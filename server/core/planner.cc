@@ -49,7 +49,7 @@ absl::StatusOr<v1::Plan> MakePlan(const PlanRequest& request, const v1::JobSpec&
   ASSIGN_OR_RETURN(v1::Plan plan, SpreadJob(request.shape, Workers(request.workers), spec, layout));
   plan.set_job(request.job);
   plan.set_generation(request.generation);
-  plan.set_page_elements(kPageElements);
+  plan.set_page_elements(PageElementsOf(layout));
   plan.set_schema_hash(SchemaHash(spec, layout));
   for (const ChosenDaemon& chosen : request.servers) {
     v1::ServerPlan* server = plan.add_server();

@@ -119,14 +119,21 @@ class NoExchange : public ParameterLink {
   absl::Status Start(const std::vector<uint32_t>& segments, uint64_t first_step,
                      WeightsReceiver* receiver) override {
     receiver_ = receiver;
-    for (const uint32_t segment : segments) Ask({segment, first_step});
+    for (const uint32_t segment : segments) {
+      for (uint64_t first = 0; first < weights_[segment].size(); first += plan_.page_elements()) {
+        Ask({segment, first, first_step});
+      }
+    }
     thread_ = std::thread([this] { Answer(); });
     return absl::OkStatus();
   }
 
-  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t, ShareSpan, uint64_t,
-                            const FloatBuffer&) override {
-    Ask({segment, step + 1});
+  absl::Status PushPages(uint64_t step, uint32_t segment, uint32_t, ShareSpan, uint64_t,
+                         const FloatBuffer& sum, PageSpan pages) override {
+    const uint64_t all = NumPages(sum.size(), plan_.page_elements());
+    for (uint64_t page = pages.begin; page < std::min<uint64_t>(pages.end, all); ++page) {
+      Ask({segment, page * plan_.page_elements(), step + 1});
+    }
     return absl::OkStatus();
   }
 
@@ -143,6 +150,7 @@ class NoExchange : public ParameterLink {
  private:
   struct Asked {
     uint32_t segment = 0;
+    uint64_t first_element = 0;  // of the page
     uint64_t step = 0;
   };
 
@@ -175,12 +183,11 @@ class NoExchange : public ParameterLink {
     header.set_generation(plan_.generation());
     header.set_segment(asked.segment);
     header.set_step(asked.step);
-    for (uint64_t first = 0; first < weights.size(); first += plan_.page_elements()) {
-      const uint64_t count = std::min<uint64_t>(plan_.page_elements(), weights.size() - first);
-      header.set_first_element(first);
-      header.set_element_count(count);
-      CheckOk(receiver_->OnWeights(header, SlicePayload::FromFloats(weights, first, count)));
-    }
+    const uint64_t first = asked.first_element;
+    const uint64_t count = std::min<uint64_t>(plan_.page_elements(), weights.size() - first);
+    header.set_first_element(first);
+    header.set_element_count(count);
+    CheckOk(receiver_->OnWeights(header, SlicePayload::FromFloats(weights, first, count)));
   }
 
   const v1::Plan plan_;
@@ -196,22 +203,27 @@ class NoExchange : public ParameterLink {
 // Notes when the last gradient of each step leaves.
 class Watched : public ParameterLink {
  public:
-  Watched(std::unique_ptr<ParameterLink> link, std::vector<double>* times)
-      : link_(std::move(link)), times_(times) {}
+  Watched(std::unique_ptr<ParameterLink> link, uint64_t page_elements, std::vector<double>* times)
+      : link_(std::move(link)), page_elements_(page_elements), times_(times) {}
 
   absl::Status Start(const std::vector<uint32_t>& segments, uint64_t first_step,
                      WeightsReceiver* receiver) override {
     return link_->Start(segments, first_step, receiver);
   }
-  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
-                            uint64_t samples, const FloatBuffer& sum) override {
-    if (segment == 0) times_->push_back(absl::ToDoubleSeconds(Clock::Real().Steady()));
-    return link_->PushGradient(step, segment, use, span, samples, sum);
+  absl::Status PushPages(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                         uint64_t samples, const FloatBuffer& sum, PageSpan pages) override {
+    // The end of the segment goes last.
+    const uint64_t all = NumPages(sum.size(), page_elements_);
+    if (segment == 0 && pages.end >= all) {
+      times_->push_back(absl::ToDoubleSeconds(Clock::Real().Steady()));
+    }
+    return link_->PushPages(step, segment, use, span, samples, sum, pages);
   }
   absl::Status Close(absl::Duration deadline) override { return link_->Close(deadline); }
 
  private:
   std::unique_ptr<ParameterLink> link_;
+  const uint64_t page_elements_;
   std::vector<double>* times_;
 };
 
@@ -256,7 +268,7 @@ double SecondsOfStep(const ExchangeJob& job, Exchange exchange) {
         } else {
           link = std::make_unique<NoExchange>(plan);
         }
-        return std::make_unique<Watched>(std::move(link), &times);
+        return std::make_unique<Watched>(std::move(link), plan.page_elements(), &times);
       }));
   return MedianStep(times);
 }

@@ -133,6 +133,32 @@ TEST(TraceJsonTest, APassEndsWhereTheNextOneTakesOver) {
                                  "forward c..e mb 1", "backward d..e mb 0", "backward c mb 0"));
 }
 
+TEST(TraceJsonTest, APassThatIsInterruptedStaysInItsBlock) {
+  std::vector<std::string> names;
+  const nlohmann::json trace = Convert(R"pb(
+    block: "a"
+    block: "b"
+    block: "c"
+    worker {
+      step {
+        event { activity: FORWARD block: 0 micro_batch: 0 }
+        event { activity: WAIT block: 0 }
+        event { activity: FORWARD block: 0 micro_batch: 0 }
+        event { activity: BACKWARD block: 1 micro_batch: 0 }
+        event { activity: PUSH block: 1 }
+        event { activity: BACKWARD block: 1 micro_batch: 0 }
+        event { activity: PUSH block: 1 }
+        event { activity: BACKWARD block: 0 micro_batch: 0 }
+      }
+    }
+  )pb");
+  for (const nlohmann::json& event : Events(trace, "X")) {
+    if (event["cat"] == "compute") names.push_back(event["name"]);
+  }
+  EXPECT_THAT(names, ElementsAre("forward a mb 0", "forward a..b mb 0", "backward b mb 0",
+                                 "backward b mb 0", "backward a mb 0"));
+}
+
 TEST(TraceJsonTest, WorkersAreProcessesAndLanesThreads) {
   std::vector<std::string> names;
   for (const nlohmann::json& event : Events(Convert(kTrace), "M")) {

@@ -51,6 +51,18 @@ std::string GptModel() {
                       "\"embed\" } } }\n");
 }
 
+// Segments of several pages each.
+std::string WideModel() {
+  return "  input_shape: [28, 28]\n"
+         "  block { name: \"b0\" layer { flatten {} } layer { linear { out_features: 700 } } "
+         "layer { relu {} } layer { dropout { rate: 0.2 } } }\n"
+         "  block { name: \"b1\" layer { layer_norm {} } layer { linear { out_features: 400 } } "
+         "layer { gelu {} } layer { linear { out_features: 300 no_bias: true } } recompute: true "
+         "}\n"
+         "  block { name: \"b2\" layer { linear { out_features: 600 } } layer { relu {} } }\n"
+         "  block { name: \"b3\" layer { linear { out_features: 10 } } }\n";
+}
+
 std::string ModelText(Model model) {
   switch (model) {
     case Model::kMlp:
@@ -59,6 +71,8 @@ std::string ModelText(Model model) {
       return GptModel();
     case Model::kCnn:
       return CnnModel();
+    case Model::kWide:
+      return WideModel();
   }
   return "";
 }
@@ -88,7 +102,17 @@ std::string Spread::Label() const {
 }
 
 std::string Name(Model model) {
-  return model == Model::kMlp ? "Mlp" : model == Model::kGpt ? "Gpt" : "Cnn";
+  switch (model) {
+    case Model::kMlp:
+      return "Mlp";
+    case Model::kGpt:
+      return "Gpt";
+    case Model::kCnn:
+      return "Cnn";
+    case Model::kWide:
+      return "Wide";
+  }
+  return "";
 }
 
 std::string JobText(Model model, int micro_batches, const Spread& spread) {

@@ -8,7 +8,7 @@
 // ways.
 namespace sangam::testing {
 
-enum class Model { kMlp, kGpt, kCnn };
+enum class Model { kMlp, kGpt, kCnn, kWide };
 
 std::string Name(Model model);
 

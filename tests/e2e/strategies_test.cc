@@ -42,6 +42,27 @@ class StrategiesTest : public ::testing::TestWithParam<std::tuple<Model, int>> {
   std::string data_;
 };
 
+// Pages of one segment come and go while its block is computed.
+class WideBlocksTest : public StrategiesTest {};
+
+TEST_P(WideBlocksTest, PagesThatTravelBesideTheirPassesChangeNothing) {
+  ExpectOneResult({{1, "DATA_PARALLEL", "", 0, false, /*threads=*/2},
+                   {1, "DATA_PARALLEL", "", 0, false, /*threads=*/1, /*servers=*/3},
+                   {2, "DATA_PARALLEL", "", 0, false, /*threads=*/1, /*servers=*/2},
+                   {3, "DATA_PARALLEL", ""},
+                   {2, "MODEL_PARALLEL", "ONE_F_ONE_B"},
+                   {2, "MODEL_PARALLEL", "ZERO_BUBBLE", 0, false, /*threads=*/1, /*servers=*/2},
+                   {4, "MODEL_PARALLEL", "GPIPE"},
+                   {4, "HYBRID", "ONE_F_ONE_B", 2}});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WideBlocksTest,
+                         ::testing::Combine(::testing::Values(Model::kWide),
+                                            ::testing::Values(1, 2, 8)),
+                         [](const auto& info) {
+                           return absl::StrCat("With", std::get<1>(info.param), "MicroBatches");
+                         });
+
 TEST_P(StrategiesTest, DataParallelAndHybrid) {
   ExpectOneResult({{2, "DATA_PARALLEL", ""},
                    {3, "DATA_PARALLEL", ""},

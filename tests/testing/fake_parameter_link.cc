@@ -59,14 +59,14 @@ class FakeParameterLink : public ParameterLink {
     return absl::OkStatus();
   }
 
-  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
-                            uint64_t samples, const FloatBuffer& sum) override {
+  absl::Status PushPages(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                         uint64_t samples, const FloatBuffer& sum, PageSpan pages) override {
     {
       MutexLock lock(&mutex_);
       if (closed_ || !failure_.ok()) return absl::FailedPreconditionError("the link has ended");
       unanswered_.push_back({step, segment, sum});
     }
-    return server_->Add({worker_, step, segment, span, samples, use}, sum);
+    return server_->Add({worker_, step, segment, span, samples, use}, sum, pages);
   }
 
   absl::Status Close(absl::Duration) override {
@@ -268,9 +268,17 @@ void FakeParameterServer::Send(const Page& page, FakeParameterLink* link) {
   link->Deliver(header, InPieces(page.weights));
 }
 
-absl::Status FakeParameterServer::Add(const Push& push, const FloatBuffer& sum) {
+absl::Status FakeParameterServer::Add(const Push& push, const FloatBuffer& sum, PageSpan span) {
   MutexLock lock(&mutex_);
-  pushes_.push_back(push);
+  std::vector<Page>& pages = pages_[push.segment];
+  if (span == kAllPages) span.end = static_cast<uint32_t>(pages.size());
+  if (span.empty() || span.end > pages.size()) {
+    return absl::InvalidArgumentError("pages that the segment does not have");
+  }
+  // A gradient that comes in parts is noted when it is whole.
+  uint64_t& came = came_[{push.worker, push.step, push.segment, push.use, push.span.begin}];
+  came += span.end - span.begin;
+  if (came == pages.size()) pushes_.push_back(push);
   changed_.SignalAll();
   if (fail_at_.has_value() && push.step >= *fail_at_) {
     for (FakeParameterLink* link : links_) link->Fail(failure_);
@@ -279,7 +287,8 @@ absl::Status FakeParameterServer::Add(const Push& push, const FloatBuffer& sum) 
   if (sum.size() != plan_.layout().segment(static_cast<int>(push.segment)).element_count()) {
     return absl::InvalidArgumentError("the gradient has another length than its segment");
   }
-  for (Page& page : pages_[push.segment]) {
+  for (uint32_t p = span.begin; p < span.end; ++p) {
+    Page& page = pages[p];
     if (push.step != page.step) {
       return absl::FailedPreconditionError(
           absl::StrCat("a gradient of step ", push.step, " for a page at step ", page.step));

@@ -2,8 +2,10 @@
 #define SANGAM_TESTS_TESTING_FAKE_PARAMETER_LINK_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,7 +29,7 @@ class FakeParameterLink;
 // new weights, each link on a thread of its own. Refuses what a real server refuses. Thread-safe.
 class FakeParameterServer {
  public:
-  // One call of PushGradient.
+  // A gradient of which all pages have come.
   struct Push {
     uint32_t worker = 0;
     uint64_t step = 0;
@@ -76,7 +78,7 @@ class FakeParameterServer {
     std::vector<SpanTree<Gradient, AddRight>> trees;  // by use
   };
 
-  absl::Status Add(const Push& push, const FloatBuffer& sum);
+  absl::Status Add(const Push& push, const FloatBuffer& sum, PageSpan span);
   uint64_t NumPages(uint32_t segment) const;
   void Attach(FakeParameterLink* link);
   void Detach(FakeParameterLink* link);
@@ -91,6 +93,9 @@ class FakeParameterServer {
   std::vector<std::vector<Page>> pages_ ABSL_GUARDED_BY(mutex_);  // by segment
   std::vector<FakeParameterLink*> links_ ABSL_GUARDED_BY(mutex_);
   std::vector<Push> pushes_ ABSL_GUARDED_BY(mutex_);
+  // Pages that came, by worker, step, segment, use and the span's begin.
+  std::map<std::tuple<uint32_t, uint64_t, uint32_t, uint32_t, uint32_t>, uint64_t> came_
+      ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> fail_at_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> hold_back_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/base/refusal_counts.h"
 #include "common/metrics/counters.h"
 #include "common/metrics/metric_page.h"
 #include "gmock/gmock.h"
@@ -34,7 +35,9 @@ TEST(WorkerMetricsTest, ShowsPhasesAndJobs) {
   facts.device.set_memory_bytes(1000);
   facts.threads = 1;
   facts.flops_per_second = 5;
-  const WorkerMetrics metrics(facts, &reports, &counters);
+  RefusalCounts refusals;
+  refusals.Add(Refusal::kMessageSize);
+  const WorkerMetrics metrics(facts, &reports, &counters, &refusals);
   MetricPage page;
   metrics.AddMetrics(&page);
   const std::string text = page.Text();
@@ -43,7 +46,9 @@ TEST(WorkerMetricsTest, ShowsPhasesAndJobs) {
         "sangam_step_phase_seconds_total{phase=\"wait\"} 0\n",
         "sangam_worker_queue_wait_ratio 0.25\n", "sangam_worker_step{job=\"7\"} 10\n",
         "sangam_worker_steps_total 1\n", "sangam_worker_jobs_total{result=\"failed\"} 0\n",
-        "sangam_gpu_memory_bytes{device=\"H200\"} 1000\n"}) {
+        "sangam_gpu_memory_bytes{device=\"H200\"} 1000\n",
+        "sangam_admission_rejected_total{reason=\"message_size\"} 1\n",
+        "sangam_admission_rejected_total{reason=\"calls\"} 0\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   nlohmann::json status;

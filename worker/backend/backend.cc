@@ -147,6 +147,10 @@ absl::Status Backend::Copy(ConstMatrix in, Matrix out) {
 
 absl::Status Backend::Gemm(const GemmArguments& arguments) {
   RETURN_IF_ERROR(CheckGemm(arguments));
+  if (!uses_host_memory() && (arguments.rows_done != nullptr || arguments.rows_wanted != nullptr)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gemm: backend ", name(), " computes later and cannot tell how far it is"));
+  }
   return arguments.c.size() == 0 ? absl::OkStatus() : DoGemm(arguments);
 }
 
@@ -158,7 +162,7 @@ absl::Status Backend::SumRows(ConstMatrix in, bool accumulate, Matrix out) {
 }
 
 absl::Status Backend::GemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
-                                  Matrix c) {
+                                  Matrix c, const RowsDone* rows_done) {
   GemmArguments product;
   product.a = a;
   product.transpose_a = true;
@@ -166,7 +170,7 @@ absl::Status Backend::GemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vecto
   product.c = c;
   RETURN_IF_ERROR(CheckGemm(product));
   RETURN_IF_ERROR(CheckTerms("gemm", terms, a.rows));
-  return c.size() == 0 ? absl::OkStatus() : DoGemmOfTerms(a, b, terms, c);
+  return c.size() == 0 ? absl::OkStatus() : DoGemmOfTerms(a, b, terms, c, rows_done);
 }
 
 absl::Status Backend::SumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms,
@@ -178,7 +182,8 @@ absl::Status Backend::SumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>&
   return out.size() == 0 ? absl::OkStatus() : DoSumRowsOfTerms(in, terms, out);
 }
 
-absl::Status Backend::DoGemmOfTerms(ConstMatrix, ConstMatrix, const std::vector<RowTerm>&, Matrix) {
+absl::Status Backend::DoGemmOfTerms(ConstMatrix, ConstMatrix, const std::vector<RowTerm>&, Matrix,
+                                    const RowsDone*) {
   return absl::UnimplementedError(absl::StrCat("backend ", name(), ": rows do not stand alone"));
 }
 

@@ -2,6 +2,7 @@
 #define SANGAM_WORKER_BACKEND_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -54,6 +55,13 @@ class PendingSums {
   virtual absl::StatusOr<ClassificationSums> Get() = 0;
 };
 
+// Told by a product that is under way that the first `rows` rows of c, more than the last time, are
+// what they will be. An error ends the product.
+using RowsDone = std::function<absl::Status(int64_t rows)>;
+// Asked by a product before it reads the first `rows` rows of b as it is given (columns of op(b)
+// when transposed), more than the last time; the last time for all. An error ends the product.
+using RowsWanted = std::function<absl::Status(int64_t rows)>;
+
 // c = op(a) op(b), or c += op(a) op(b), where op transposes when asked.
 struct GemmArguments {
   ConstMatrix a;  // [m, k], or [k, m] when transposed
@@ -64,6 +72,11 @@ struct GemmArguments {
   bool accumulate = false;
   Epilogue epilogue = Epilogue::kNone;  // only without `accumulate`
   ConstMatrix bias;                     // [1, n] with an epilogue, else unused
+  // Not nullptr, only without an epilogue: a backend that computes at once may tell how far it is,
+  // on the thread of the call.
+  const RowsDone* rows_done = nullptr;
+  // Not nullptr: neither b nor the bias may be read before. Not for backends that compute later.
+  const RowsWanted* rows_wanted = nullptr;
 };
 
 // Sums that are known.
@@ -174,7 +187,7 @@ class Backend {
   // terms that are not of a.rows rows, or do not leave one sum
   //         Unimplemented    rows_stand_alone() is false
   absl::Status GemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
-                           Matrix c);
+                           Matrix c, const RowsDone* rows_done = nullptr);
 
   // SumRows, in the same way.
   absl::Status SumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms, Matrix out);
@@ -343,7 +356,8 @@ class Backend {
   virtual absl::Status DoGemm(const GemmArguments& arguments) = 0;
   virtual absl::Status DoSumRows(ConstMatrix in, bool accumulate, Matrix out) = 0;
   virtual absl::Status DoGemmOfTerms(ConstMatrix a, ConstMatrix b,
-                                     const std::vector<RowTerm>& terms, Matrix c);
+                                     const std::vector<RowTerm>& terms, Matrix c,
+                                     const RowsDone* rows_done);
   virtual absl::Status DoSumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms,
                                         Matrix out);
   virtual absl::Status DoActivate(Activation activation, ConstMatrix in, Matrix out) = 0;

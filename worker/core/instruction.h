@@ -18,7 +18,8 @@ enum class Op {
   kLoadBatch,
   // Waits for the activation of micro-batch `index` that crosses `boundary`, and keeps it.
   kReceive,
-  // Waits until the weights of `block` are those of the round's step.
+  // Waits until the weights of `block` are those of the round's step. Where the block's kForward is
+  // the next of the list, the wait may be left to it.
   kAwaitWeights,
   // Computes the output of `block` from the output of the block below it (or from the batch).
   kForward,
@@ -40,7 +41,8 @@ enum class Op {
   kBackwardWeights,
   // Sends the gradient with respect to the activation that crossed `boundary`.
   kSendGradient,
-  // The gradient of `block` for share `index` is final: hands it on to be merged and sent.
+  // The gradient of `block` for share `index` is final: hands it on to be merged and sent. Where it
+  // comes right after the backward pass that completes it, parts may have been sent by then.
   kEmitGradient,
   // The micro-batch of the slot is done: lets go of all that was kept for it.
   kRelease,

@@ -151,7 +151,7 @@ struct Block::Impl {
 
   LayerCall CallOf(Backend* backend, const PassContext& context,
                    const BlockWeights& weights) const {
-    return {backend, &context, weights.own, weights.tied};
+    return {backend, &context, weights.own, weights.tied, weights.arrival};
   }
 };
 
@@ -277,7 +277,8 @@ absl::StatusOr<ConstMatrix> Block::Backward(Backend* backend, const PassContext&
   }
   return impl_->layers.Backward(
       call, output_gradient, want_input_gradient,
-      {gradients.own, gradients.tied, gradients.accumulate, gradients.terms}, layers);
+      {gradients.own, gradients.tied, gradients.accumulate, gradients.terms, gradients.progress},
+      layers);
 }
 
 absl::StatusOr<ConstMatrix> Block::BackwardInput(Backend* backend, const PassContext& context,
@@ -310,7 +311,8 @@ absl::Status Block::BackwardWeights(Backend* backend, const PassContext& context
   RETURN_IF_ERROR(impl_->CheckGradients(gradients));
   return impl_->layers.BackwardWeights(
       impl_->CallOf(backend, context, weights),
-      {gradients.own, gradients.tied, gradients.accumulate, gradients.terms}, &own->layers);
+      {gradients.own, gradients.tied, gradients.accumulate, gradients.terms, gradients.progress},
+      &own->layers);
 }
 
 }  // namespace sangam

@@ -13,6 +13,7 @@
 #include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 #include "worker/layers/pass_context.h"
+#include "worker/layers/segment_progress.h"
 
 namespace sangam {
 
@@ -41,6 +42,8 @@ class BlockScratch {
 struct BlockWeights {
   const float* own = nullptr;
   const float* tied = nullptr;  // of BlockLayout.tied_segment
+  // Not nullptr, only for Forward on a backend that computes at once: `own` may be on its way yet.
+  const WeightsArrival* arrival = nullptr;
 };
 
 // Where the gradients with respect to them go; same length.
@@ -52,6 +55,8 @@ struct BlockGradients {
   bool accumulate = false;
   // As LayerGradients: for several micro-batches in one pass, where rows_stand_alone().
   const std::vector<RowTerm>* terms = nullptr;
+  // As LayerGradients.
+  const GradientProgress* progress = nullptr;
 };
 
 // A group of layers, computed as one unit. Immutable after creation: many lanes may use one block,

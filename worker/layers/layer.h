@@ -10,6 +10,7 @@
 #include "worker/backend/shapes.h"
 #include "worker/backend/views.h"
 #include "worker/layers/pass_context.h"
+#include "worker/layers/segment_progress.h"
 
 namespace sangam {
 
@@ -21,6 +22,9 @@ struct LayerCall {
   // block.
   const float* weights = nullptr;
   const float* tied = nullptr;
+  // Not nullptr, only in Forward and where the backend computes at once: `weights` may be on their
+  // way yet.
+  const WeightsArrival* arrival = nullptr;
 };
 
 // Where the gradients with respect to the segments go; same length.
@@ -32,6 +36,9 @@ struct LayerGradients {
   // How the sums over rows are bracketed, where the rows are several micro-batches; nullptr: as
   // they come.
   const std::vector<RowTerm>* terms = nullptr;
+  // Not nullptr, only where the backend computes at once: what this pass leaves is final, and
+  // layers may tell as they go.
+  const GradientProgress* progress = nullptr;
 };
 
 // What one layer keeps of one micro-batch.
@@ -67,6 +74,8 @@ class Layer {
   // Whether a row's results depend on this row alone, and on nothing that layers do with all rows
   // of a micro-batch, where the backend's rows stand alone; and BackwardWeights heeds `terms`.
   virtual bool rows_stand_alone() const { return false; }
+  // Whether Forward asks call.arrival itself; else whoever calls it has.
+  virtual bool awaits_weights() const { return false; }
   // False: Forward returns its input.
   virtual bool moves(bool training) const {
     (void)training;

@@ -12,6 +12,7 @@
 #include "common/model/layer_demand.h"
 #include "worker/backend/views.h"
 #include "worker/layers/layer.h"
+#include "worker/layers/segment_progress.h"
 
 namespace sangam {
 
@@ -37,7 +38,11 @@ absl::StatusOr<ConstMatrix> LayerChain::Forward(const LayerCall& call, ConstMatr
                                                 std::vector<LayerState>* states) const {
   ConstMatrix value = input;
   for (size_t i = 0; i < layers_.size(); ++i) {
-    ASSIGN_OR_RETURN(value, layers_[i]->Forward(call, value, &(*states)[i]));
+    const Layer& layer = *layers_[i];
+    if (call.arrival != nullptr && layer.has_parameters() && !layer.awaits_weights()) {
+      RETURN_IF_ERROR((*call.arrival)(0, kAllElements));
+    }
+    ASSIGN_OR_RETURN(value, layer.Forward(call, value, &(*states)[i]));
   }
   return value;
 }

@@ -1,5 +1,8 @@
 #include "worker/layers/linear.h"
 
+#include <cstdint>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
@@ -19,6 +22,12 @@ ConstMatrix LinearLayer::Weight(const LayerCall& call) const {
   return {call.weights + options_.weight_offset, options_.out_features, options_.in_features};
 }
 
+absl::Status LinearLayer::TellRows(Told* told, int64_t rows) const {
+  const int64_t first = options_.weight_offset + told->rows * options_.in_features;
+  const int64_t count = (rows - std::exchange(told->rows, rows)) * options_.in_features;
+  return (*told->whom)(static_cast<uint64_t>(first), static_cast<uint64_t>(count));
+}
+
 absl::StatusOr<ConstMatrix> LinearLayer::Forward(const LayerCall& call, ConstMatrix input,
                                                  LayerState* state) const {
   state->input = input;
@@ -31,6 +40,15 @@ absl::StatusOr<ConstMatrix> LinearLayer::Forward(const LayerCall& call, ConstMat
     product.bias = {call.weights + *options_.bias_offset, 1, options_.out_features};
     product.epilogue = options_.relu ? Epilogue::kBiasRelu : Epilogue::kBias;
   }
+  Told here{call.arrival, 0};
+  // Small enough to be kept without memory of its own.
+  const RowsWanted rows_wanted = [this, &here](int64_t rows) -> absl::Status {
+    RETURN_IF_ERROR(TellRows(&here, rows));
+    if (rows < options_.out_features || !options_.bias_offset.has_value()) return absl::OkStatus();
+    return (*here.whom)(static_cast<uint64_t>(*options_.bias_offset),
+                        static_cast<uint64_t>(options_.out_features));
+  };
+  if (call.arrival != nullptr) product.rows_wanted = &rows_wanted;
   RETURN_IF_ERROR(call.backend->Gemm(product));
   if (options_.relu && !options_.bias_offset.has_value()) {
     RETURN_IF_ERROR(call.backend->Activate(Activation::kRelu, product.c, product.c));
@@ -67,8 +85,13 @@ absl::Status LinearLayer::BackwardWeights(const LayerCall& call, const LayerGrad
   product.transpose_a = true;
   product.b = Rows(state->input, options_.in_features);
   product.c = {gradients.own + options_.weight_offset, options_.out_features, options_.in_features};
+  // BackwardInput, the last to read the weights, came before.
+  Told done{gradients.progress, 0};
+  const RowsDone rows_done = [this, &done](int64_t rows) { return TellRows(&done, rows); };
+  if (gradients.progress != nullptr) product.rows_done = &rows_done;
   if (gradients.terms != nullptr) {
-    RETURN_IF_ERROR(call.backend->GemmOfTerms(product.a, product.b, *gradients.terms, product.c));
+    RETURN_IF_ERROR(call.backend->GemmOfTerms(product.a, product.b, *gradients.terms, product.c,
+                                              product.rows_done));
     if (!options_.bias_offset.has_value()) return absl::OkStatus();
     return call.backend->SumRowsOfTerms(
         product.a, *gradients.terms,

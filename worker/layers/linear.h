@@ -2,6 +2,7 @@
 #define SANGAM_WORKER_LAYERS_LINEAR_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -29,6 +30,7 @@ class LinearLayer : public Layer {
 
   LayerDemand demand() const override;
   bool has_parameters() const override { return true; }
+  bool awaits_weights() const override { return true; }
   bool rows_stand_alone() const override { return options_.positions == 1; }
   absl::StatusOr<ConstMatrix> Forward(const LayerCall& call, ConstMatrix input,
                                       LayerState* state) const override;
@@ -39,6 +41,12 @@ class LinearLayer : public Layer {
                                LayerState* state) const override;
 
  private:
+  // Who is told, or asked, of the elements of the first `rows` rows of W so far.
+  struct Told {
+    const std::function<absl::Status(uint64_t first, uint64_t count)>* whom;
+    int64_t rows;
+  };
+  absl::Status TellRows(Told* told, int64_t rows) const;
   ConstMatrix Weight(const LayerCall& call) const;
   // Samples as rows of positions.
   ConstMatrix Rows(ConstMatrix samples, int64_t features) const {

@@ -27,6 +27,7 @@ LinearLayer::Options LinearOptions(const TiedHeadLayer::Options& options) {
 // The call as the layer on the tied segment sees it.
 LayerCall OnTied(LayerCall call) {
   call.weights = call.tied;
+  call.arrival = nullptr;  // speaks of the own segment
   return call;
 }
 
@@ -61,6 +62,7 @@ absl::Status TiedHeadLayer::BackwardWeights(const LayerCall& call, const LayerGr
   }
   LayerGradients tied = gradients;
   tied.own = gradients.tied;
+  tied.progress = nullptr;
   return linear_.BackwardWeights(OnTied(call), tied, state);
 }
 

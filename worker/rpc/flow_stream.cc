@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/accepted_stream.h"
 #include "common/rpc/byte_buffer.h"
@@ -38,6 +39,7 @@ FlowStream::Place FlowStream::place() const {
 
 absl::Status FlowStream::OnNext(const grpc::ByteBuffer& message, bool first) {
   if (message.Length() > context_.max_message_bytes) {
+    CountRefusal(context_.counts, Refusal::kMessageSize);
     return absl::ResourceExhaustedError(absl::StrCat("found a message of ", message.Length(),
                                                      " bytes, expected at most ",
                                                      context_.max_message_bytes));
@@ -48,6 +50,11 @@ absl::Status FlowStream::OnNext(const grpc::ByteBuffer& message, bool first) {
   const Place to = place();
   if (to.exchange == nullptr) {
     return absl::UnavailableError("this worker has ended its part in the job");
+  }
+  // Before the exchange sees it, which a frame that does not fit would end for everybody.
+  if (frame.header.job() != to.exchange->job()) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "job: found ", frame.header.job(), ", expected ", to.exchange->job(), " as in the HELLO"));
   }
   return to.exchange->OnFrame(to.side, to.number, frame.header, frame.payload);
 }

@@ -166,12 +166,20 @@ absl::Status GrpcParameterLink::CheckPush(uint32_t segment, uint32_t use,
   return absl::OkStatus();
 }
 
-absl::Status GrpcParameterLink::PushGradient(uint64_t step, uint32_t segment, uint32_t use,
-                                             ShareSpan span, uint64_t samples,
-                                             const FloatBuffer& sum) {
+absl::Status GrpcParameterLink::PushPages(uint64_t step, uint32_t segment, uint32_t use,
+                                          ShareSpan span, uint64_t samples, const FloatBuffer& sum,
+                                          PageSpan pages) {
   RETURN_IF_ERROR(CheckPush(segment, use, sum));
   std::vector<bool> touched(connections_.size());
-  for (const PageRange& page : map_.pages(segment)) {
+  const std::vector<PageRange>& all = map_.pages(segment);
+  if (pages == kAllPages) pages.end = static_cast<uint32_t>(all.size());
+  if (pages.empty() || pages.end > all.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("pages of segment ", segment, ": found [",
+                                                   pages.begin, ",", pages.end,
+                                                   "), expected some of ", all.size()));
+  }
+  for (size_t p = pages.begin; p < pages.end; ++p) {
+    const PageRange& page = all[p];
     RETURN_IF_ERROR(connections_[page.server]->Push({page, step, use, span, samples, sum}));
     touched[page.server] = true;
   }

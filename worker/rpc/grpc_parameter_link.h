@@ -49,8 +49,8 @@ class GrpcParameterLink final : public ParameterLink, private ConnectionOwner {
 
   absl::Status Start(const std::vector<uint32_t>& segments, uint64_t first_step,
                      WeightsReceiver* receiver) override;
-  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
-                            uint64_t samples, const FloatBuffer& sum) override;
+  absl::Status PushPages(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                         uint64_t samples, const FloatBuffer& sum, PageSpan pages) override;
   absl::Status Close(absl::Duration deadline) override;
 
  private:

@@ -26,13 +26,14 @@ using RawService = v1::PipelineService::WithRawMethod_Flow<v1::PipelineService::
 class PipelineService::Impl {
  public:
   Impl(const Options& options, const FlowRegistry* jobs)
-      : queues_({options.threads, options.max_calls, options.check_interval}) {
+      : queues_({options.threads, options.max_calls, options.check_interval, options.counts}) {
     context_.jobs = jobs;
     context_.registry = queues_.registry();
     context_.activities = queues_.activities();
     context_.max_message_bytes = static_cast<size_t>(MaxDataMessageBytes(kPageElements));
     context_.hello_deadline = options.hello_deadline;
     context_.end_grace = options.end_grace;
+    context_.counts = options.counts;
   }
 
   void Register(grpc::ServerBuilder* builder) { queues_.Register(builder, &service_); }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "common/base/refusal_counts.h"
 #include "worker/rpc/flow_registry.h"
 
 namespace sangam {
@@ -33,6 +34,7 @@ class PipelineService {
     // See FlowCallContext.
     absl::Duration hello_deadline = absl::Seconds(10);
     absl::Duration end_grace = absl::Seconds(5);
+    RefusalCounts* counts = nullptr;  // may be nullptr; outlives the service
   };
 
   // `jobs` must outlive the service.

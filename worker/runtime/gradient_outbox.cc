@@ -13,12 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/plan/page_map.h"
 #include "common/plan/pipeline_layout.h"
 #include "common/plan/span.h"
 #include "common/plan/worker_memory.h"
 #include "common/tensor/buffer.h"
 #include "proto/plan.pb.h"
 #include "worker/core/gradient_merge.h"
+#include "worker/core/page_progress.h"
 
 namespace sangam {
 
@@ -30,6 +32,9 @@ absl::StatusOr<std::unique_ptr<GradientOutbox>> GradientOutbox::Create(const v1:
   const ShareSpan mine{shares.begin(), shares.end()};
   const uint64_t max_buffers = GradientBuffers(mine, plan.shares(), lanes);
   std::unique_ptr<GradientOutbox> outbox(new GradientOutbox);
+  outbox->page_elements_ = plan.page_elements();
+  const std::vector<ShareSpan> maximal = MaximalSpans(mine, plan.shares());
+  if (maximal.size() == 1) outbox->whole_ = maximal.front();
   for (const ParameterUse& parameters : UsesOf(plan, worker)) {
     const v1::SegmentLayout& layout = plan.layout().segment(static_cast<int>(parameters.segment));
     Segment& segment = outbox->segments_[parameters.segment];
@@ -78,17 +83,57 @@ bool GradientOutbox::EndUse(Segment* segment) {
   return true;
 }
 
+absl::StatusOr<bool> GradientOutbox::BeginParts(const Gradient& gradient, SegmentStore* store) {
+  ASSIGN_OR_RETURN(Use* const use, Find(gradient.segment, gradient.use));
+  if (segments_.at(gradient.segment).uses.size() > 1 || whole_ != gradient.span()) return false;
+  {
+    MutexLock lock(&use->mutex);
+    use->parts.emplace(store->segment_elements(gradient.segment), page_elements_);
+  }
+  store->Expect(gradient.segment, gradient.step + 1);
+  return true;
+}
+
+absl::Status GradientOutbox::EmitPart(const Gradient& gradient, uint64_t first, uint64_t count,
+                                      ParameterLink* link) {
+  ASSIGN_OR_RETURN(Use* const use, Find(gradient.segment, gradient.use));
+  PageSpan pages;
+  {
+    MutexLock lock(&use->mutex);
+    if (!use->parts.has_value()) {
+      return absl::FailedPreconditionError("a part of a gradient whose parts were not begun");
+    }
+    ASSIGN_OR_RETURN(pages, use->parts->Add(first, count), "gradient of segment %d at step %d",
+                     gradient.segment, gradient.step);
+  }
+  if (pages.empty()) return absl::OkStatus();
+  return Push(gradient, pages, link);
+}
+
+absl::Status GradientOutbox::Push(const Gradient& gradient, PageSpan pages, ParameterLink* link) {
+  return link->PushPages(gradient.step, gradient.segment, gradient.use, gradient.span(),
+                         gradient.sum.samples, gradient.sum.values, pages);
+}
+
 absl::Status GradientOutbox::Emit(Gradient gradient, SegmentStore* store, ParameterLink* link) {
   ASSIGN_OR_RETURN(Use* const use, Find(gradient.segment, gradient.use));
+  std::optional<PageProgress> parts;
+  {
+    MutexLock lock(&use->mutex);
+    parts.swap(use->parts);
+  }
+  if (parts.has_value()) {
+    for (const PageSpan pages : parts->Rest()) RETURN_IF_ERROR(Push(gradient, pages, link));
+    return absl::OkStatus();
+  }
   std::optional<GradientMerge::Finished> finished;
   {
     // The sums are added under the lock: two lanes meet here only for the same use, and one
     // addition is short beside the backward pass that led to it.
     MutexLock lock(&use->mutex);
-    ASSIGN_OR_RETURN(
-        finished,
-        use->merge.Add({gradient.share, gradient.share + gradient.shares}, std::move(gradient.sum)),
-        "gradient of segment %d, use %d at step %d", gradient.segment, gradient.use, gradient.step);
+    ASSIGN_OR_RETURN(finished, use->merge.Add(gradient.span(), std::move(gradient.sum)),
+                     "gradient of segment %d, use %d at step %d", gradient.segment, gradient.use,
+                     gradient.step);
   }
   if (!finished.has_value()) return absl::OkStatus();
   // Once the last of the uses is here, every lane has passed its last backward of this segment, so

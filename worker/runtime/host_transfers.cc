@@ -15,7 +15,10 @@
 
 namespace sangam {
 
-HostTransfers::HostTransfers(const RunParts& parts, uint32_t lane) : parts_(parts), lane_(lane) {}
+HostTransfers::HostTransfers(const RunParts& parts, uint32_t lane)
+    : parts_(parts), lane_(lane), progress_([this](uint64_t first, uint64_t count) {
+        return parts_.job->outbox->EmitPart(last_, first, count, parts_.link);
+      }) {}
 
 absl::StatusOr<const float*> HostTransfers::Weights(uint32_t segment, uint64_t step,
                                                     const float* host) {
@@ -55,18 +58,36 @@ absl::StatusOr<Matrix> HostTransfers::GradientPlace(uint32_t segment, uint32_t u
   return Matrix{sum.data(), 1, static_cast<int64_t>(sum.size())};
 }
 
+GradientOutbox::Gradient HostTransfers::Labelled(const GradientLabel& gradient,
+                                                 FloatBuffer values) {
+  GradientOutbox::Gradient labelled;
+  labelled.step = gradient.step;
+  labelled.segment = gradient.segment;
+  labelled.use = gradient.use;
+  labelled.share = gradient.share;
+  labelled.shares = gradient.shares;
+  labelled.sum.values = std::move(values);
+  labelled.sum.samples = gradient.samples;
+  return labelled;
+}
+
+absl::StatusOr<const GradientProgress*> HostTransfers::BeginLast(const GradientLabel& gradient) {
+  last_ = Labelled(gradient, gradients_[{gradient.segment, gradient.use}]);
+  ASSIGN_OR_RETURN(const bool in_parts,
+                   parts_.job->outbox->BeginParts(last_, parts_.job->store.get()));
+  if (in_parts) return &progress_;
+  last_ = GradientOutbox::Gradient();
+  return nullptr;
+}
+
 absl::Status HostTransfers::Emit(const GradientLabel& gradient, const Doing& doing) {
   (void)doing;
   RETURN_IF_ERROR(backend()->Synchronize());
-  GradientOutbox::Gradient emitted;
-  emitted.step = gradient.step;
-  emitted.segment = gradient.segment;
-  emitted.use = gradient.use;
-  emitted.share = gradient.share;
-  emitted.shares = gradient.shares;
-  emitted.sum.values = std::exchange(gradients_[{gradient.segment, gradient.use}], FloatBuffer());
-  emitted.sum.samples = gradient.samples;
-  return parts_.job->outbox->Emit(std::move(emitted), parts_.job->store.get(), parts_.link);
+  // A handle that is left would keep the buffer from being used again.
+  last_ = GradientOutbox::Gradient();
+  FloatBuffer values = std::exchange(gradients_[{gradient.segment, gradient.use}], FloatBuffer());
+  return parts_.job->outbox->Emit(Labelled(gradient, std::move(values)), parts_.job->store.get(),
+                                  parts_.link);
 }
 
 absl::Status HostTransfers::Release(Slot slot) {

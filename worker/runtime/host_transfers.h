@@ -12,6 +12,8 @@
 #include "worker/backend/views.h"
 #include "worker/core/flow_tag.h"
 #include "worker/data/batch_source.h"
+#include "worker/layers/segment_progress.h"
+#include "worker/runtime/gradient_outbox.h"
 #include "worker/runtime/lane_transfers.h"
 #include "worker/runtime/run_parts.h"
 
@@ -32,6 +34,7 @@ class HostTransfers : public LaneTransfers {
   absl::Status Send(const FlowTag& tag, ConstMatrix tensor, FloatBuffer buffer,
                     const Doing& doing) override;
   absl::StatusOr<Matrix> GradientPlace(uint32_t segment, uint32_t use) override;
+  absl::StatusOr<const GradientProgress*> BeginLast(const GradientLabel& gradient) override;
   absl::Status Emit(const GradientLabel& gradient, const Doing& doing) override;
   absl::Status Release(Slot slot) override;
   absl::Status Finish() override { return absl::OkStatus(); }
@@ -42,12 +45,15 @@ class HostTransfers : public LaneTransfers {
     std::vector<FloatBuffer> tensors;
   };
 
+  static GradientOutbox::Gradient Labelled(const GradientLabel& gradient, FloatBuffer values);
   Backend* backend() const { return parts_.job->lanes[lane_].backend.get(); }
 
   const RunParts& parts_;
   const uint32_t lane_;
   std::map<std::pair<uint32_t, uint32_t>, Kept> kept_;              // by chunk and slot
   std::map<std::pair<uint32_t, uint32_t>, FloatBuffer> gradients_;  // by segment and use
+  GradientOutbox::Gradient last_;  // whose parts leave as they become final
+  GradientProgress progress_;
 };
 
 }  // namespace sangam

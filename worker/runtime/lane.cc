@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,9 @@
 
 namespace sangam {
 namespace {
+
+// What takes less is not told apart from the instruction in whose middle it happens.
+constexpr absl::Duration kShortestAside = absl::Microseconds(5);
 
 // Whether all that the instruction does is to ask the backend for operations.
 bool OnlyComputes(Op op) {
@@ -132,7 +136,10 @@ absl::Status Lane::RunRound(Round round) {
                                : round.kind == RoundKind::kEvaluate ? parts_.evaluate
                                                                     : parts_.finish;
   for (uint32_t window = 0; window < program->windows; ++window) {
-    for (const Instruction& listed : program->lanes[index_]) {
+    const std::vector<Instruction>& list = program->lanes[index_];
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Instruction& listed = list[i];
+      next_ = i + 1 < list.size() ? &list[i + 1] : nullptr;
       if (parts_.latch->tripped()) return absl::CancelledError("the run was ended");
       const std::optional<Instruction> instruction = InWindow(*program, listed, window);
       if (!instruction.has_value()) continue;
@@ -140,6 +147,8 @@ absl::Status Lane::RunRound(Round round) {
       if (!status.ok()) return WithContext(status, ToString(Doing(*instruction)));
     }
   }
+  // Those of a pass that has fallen out of the last window.
+  RETURN_IF_ERROR(AwaitRest());
   // What a device says of its work it says here at the latest; and no work of one round is under
   // way in another one, which DeviceWeights relies on. Weights that are awaited next come later
   // than this in any case.
@@ -156,28 +165,51 @@ bool Lane::IsTimed() const {
 }
 
 absl::Status Lane::Timed(const Instruction& instruction, bool traced) {
-  const bool timed = IsTimed();
-  if (!timed && !traced) return Execute(instruction);
-  const Clock& clock = Clock::Real();
-  const absl::Duration begin = clock.Steady();
+  timed_ = IsTimed();
+  traced_ = traced;
+  if (!timed_ && !traced_) return Execute(instruction);
+  noted_ = Clock::Real().Steady();
+  own_time_ = absl::ZeroDuration();
   RETURN_IF_ERROR(Execute(instruction));
-  if (timed) RETURN_IF_ERROR(backend()->Synchronize());
-  const absl::Duration took = clock.Steady() - begin;
-  if (timed) {
-    ProcessCounters().AddPhase(PhaseOf(instruction.op),
-                               static_cast<uint64_t>(absl::ToInt64Microseconds(took)));
+  if (timed_) RETURN_IF_ERROR(backend()->Synchronize());
+  own_time_ += NoteTime(instruction, Clock::Real().Steady());
+  if (timed_) {
+    record_.AddTime(instruction, RowsOf(instruction.index, instruction.count),
+                    absl::ToDoubleSeconds(own_time_));
   }
-  const uint64_t rows = RowsOf(instruction.index, instruction.count);
-  if (timed) record_.AddTime(instruction, rows, absl::ToDoubleSeconds(took));
-  if (!traced) return absl::OkStatus();
-  const int64_t took_us = absl::ToInt64Microseconds(took);
-  const int64_t now_us = absl::ToUnixMicros(clock.Wall());
-  record_.AddEvent(instruction, rows, static_cast<uint64_t>(std::max<int64_t>(now_us - took_us, 0)),
-                   static_cast<uint64_t>(took_us));
   return absl::OkStatus();
 }
 
+absl::Status Lane::Aside(const Instruction& instruction, absl::FunctionRef<absl::Status()> work) {
+  if (!timed_ && !traced_) return work();
+  const absl::Duration begin = Clock::Real().Steady();
+  RETURN_IF_ERROR(work());
+  const absl::Duration end = Clock::Real().Steady();
+  if (end - begin < kShortestAside) return absl::OkStatus();
+  own_time_ += NoteTime(current_, begin);
+  (void)NoteTime(instruction, end);
+  return absl::OkStatus();
+}
+
+absl::Duration Lane::NoteTime(const Instruction& instruction, absl::Duration until) {
+  const absl::Duration took = until - std::exchange(noted_, until);
+  const int64_t took_us = absl::ToInt64Microseconds(took);
+  if (timed_) {
+    ProcessCounters().AddPhase(PhaseOf(instruction.op), static_cast<uint64_t>(took_us));
+  }
+  if (traced_) {
+    const Clock& clock = Clock::Real();
+    const absl::Time end = clock.Wall() - (clock.Steady() - until);
+    const int64_t begin_us = absl::ToUnixMicros(end) - took_us;
+    record_.AddEvent(instruction, RowsOf(instruction.index, instruction.count),
+                     static_cast<uint64_t>(std::max<int64_t>(begin_us, 0)),
+                     static_cast<uint64_t>(took_us));
+  }
+  return took;
+}
+
 absl::Status Lane::Execute(const Instruction& instruction) {
+  current_ = instruction;
   if (!parts_.job->graphs || IsTimed()) {
     // The backend does one thing after the other.
   } else if (OnlyComputes(instruction.op)) {
@@ -192,7 +224,7 @@ absl::Status Lane::Execute(const Instruction& instruction) {
     case Op::kReceive:
       return Receive(instruction, FlowDirection::kForward, SlotOf(instruction));
     case Op::kAwaitWeights:
-      return AwaitWeights(instruction.block);
+      return AwaitWeights(instruction);
     case Op::kForward:
       return Forward(instruction, SlotOf(instruction));
     case Op::kSend:
@@ -319,16 +351,42 @@ absl::Status Lane::LoadGroup(const Instruction& instruction, Slot* slot) {
   return absl::OkStatus();
 }
 
-absl::Status Lane::AwaitWeights(uint32_t block) {
+absl::Status Lane::AwaitWeights(const Instruction& instruction) {
   const auto await = [this](uint32_t segment) -> absl::Status {
     ASSIGN_OR_RETURN(const float* const host,
                      parts_.job->store->Await(segment, round_.step, parts_.stall_limit));
     ASSIGN_OR_RETURN(weights_[segment], transfers_->Weights(segment, round_.step, host));
     return absl::OkStatus();
   };
-  const v1::BlockLayout& own = layout(block);
-  if (own.segment() >= 0) RETURN_IF_ERROR(await(static_cast<uint32_t>(own.segment())));
+  RETURN_IF_ERROR(AwaitRest());
+  const v1::BlockLayout& own = layout(instruction.block);
+  if (own.segment() >= 0) {
+    const auto segment = static_cast<uint32_t>(own.segment());
+    // The pass that comes next can begin with what is there.
+    const bool forward =
+        next_ != nullptr && next_->op == Op::kForward && next_->block == instruction.block;
+    if (forward && transfers_->at_once()) {
+      arriving_ = instruction;
+      weights_[segment] = parts_.job->store->data(segment);
+    } else {
+      RETURN_IF_ERROR(await(segment));
+    }
+  }
   if (own.has_tied_segment()) RETURN_IF_ERROR(await(own.tied_segment()));
+  return absl::OkStatus();
+}
+
+absl::Status Lane::AwaitPart(uint64_t first, uint64_t count) {
+  const auto segment = static_cast<uint32_t>(layout(arriving_->block).segment());
+  return Aside(*arriving_, [&] {
+    return parts_.job->store->AwaitPart(segment, round_.step, first, count, parts_.stall_limit);
+  });
+}
+
+absl::Status Lane::AwaitRest() {
+  if (!arriving_.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(AwaitPart(0, kAllElements));
+  arriving_.reset();
   return absl::OkStatus();
 }
 
@@ -337,6 +395,7 @@ BlockWeights Lane::WeightsOf(uint32_t block) const {
   const v1::BlockLayout& own = layout(block);
   if (own.segment() >= 0) weights.own = weights_[static_cast<size_t>(own.segment())];
   if (own.has_tied_segment()) weights.tied = weights_[own.tied_segment()];
+  if (arriving_.has_value() && arriving_->block == block) weights.arrival = &arrival_;
   return weights;
 }
 
@@ -375,18 +434,22 @@ absl::Status Lane::EmitGradient(const Instruction& instruction) {
     RETURN_IF_ERROR(FillGradients(instruction.block));
   }
   gradient.begun = false;
-  LaneTransfers::GradientLabel label;
-  label.step = round_.step;
-  label.share = instruction.index;
-  label.shares = instruction.count;
-  for (uint32_t i = 0; i < label.shares; ++i) label.samples += SamplesOfShare(label.share + i);
-  label.samples *= parts_.job->plan.layout().terms_per_sample();
   for (const ParameterUse& use : gradient.uses) {
-    label.segment = use.segment;
-    label.use = use.use;
-    RETURN_IF_ERROR(transfers_->Emit(label, Doing(instruction)));
+    RETURN_IF_ERROR(transfers_->Emit(LabelOf(instruction, use), Doing(instruction)));
   }
   return absl::OkStatus();
+}
+
+LaneTransfers::GradientLabel Lane::LabelOf(const Instruction& emit, const ParameterUse& use) const {
+  LaneTransfers::GradientLabel label;
+  label.step = round_.step;
+  label.segment = use.segment;
+  label.use = use.use;
+  label.share = emit.index;
+  label.shares = emit.count;
+  for (uint32_t i = 0; i < label.shares; ++i) label.samples += SamplesOfShare(label.share + i);
+  label.samples *= parts_.job->plan.layout().terms_per_sample();
+  return label;
 }
 
 absl::Status Lane::Release(const Instruction& instruction, Slot* slot) {

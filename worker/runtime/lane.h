@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/plan/pipeline_layout.h"
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
@@ -19,6 +22,7 @@
 #include "worker/core/timeline.h"
 #include "worker/data/batch_source.h"
 #include "worker/layers/block.h"
+#include "worker/layers/segment_progress.h"
 #include "worker/runtime/lane_memory.h"
 #include "worker/runtime/lane_transfers.h"
 #include "worker/runtime/pending_losses.h"
@@ -72,12 +76,20 @@ class Lane {
 
   absl::Status RunRound(Round round);
   absl::Status Timed(const Instruction& instruction, bool traced);
+  // What `instruction` does in the middle of another one; with its own time.
+  absl::Status Aside(const Instruction& instruction, absl::FunctionRef<absl::Status()> work);
+  // Notes the time from the last call's `until`, or since the instruction began. Returns it.
+  absl::Duration NoteTime(const Instruction& instruction, absl::Duration until);
   absl::Status Execute(const Instruction& instruction);
   absl::Status LoadBatch(const Instruction& instruction, Slot* slot);
   absl::Status LoadGroup(const Instruction& instruction, Slot* slot);
   // The next batch, which must be micro-batch or chunk `index` of the round.
   absl::StatusOr<Batch> TakeBatch(uint32_t index);
-  absl::Status AwaitWeights(uint32_t block);
+  absl::Status AwaitWeights(const Instruction& instruction);
+  // What the forward pass of a block waits for whose weights are on their way.
+  absl::Status AwaitPart(uint64_t first, uint64_t count);
+  // All that the last kAwaitWeights has not waited for.
+  absl::Status AwaitRest();
   absl::Status Receive(const Instruction& instruction, FlowDirection direction, Slot* slot);
   absl::Status Send(const Instruction& instruction, FlowDirection direction, const Slot& slot);
   absl::Status Forward(const Instruction& instruction, Slot* slot);
@@ -95,6 +107,9 @@ class Lane {
   absl::StatusOr<ConstMatrix> OutputGradientOf(const Instruction& instruction, const Slot& slot);
   // Places for the block's gradients of the share under way.
   absl::StatusOr<BlockGradients> GradientsOf(uint32_t block, const Slot& slot);
+  // The same for a pass that may be the last one before the gradient is emitted.
+  absl::StatusOr<BlockGradients> LastGradientsOf(const Instruction& instruction, const Slot& slot);
+  LaneTransfers::GradientLabel LabelOf(const Instruction& emit, const ParameterUse& use) const;
   // Those for which no micro-batch has a sample.
   absl::Status FillGradients(uint32_t block);
   BlockWeights WeightsOf(uint32_t block) const;
@@ -121,6 +136,23 @@ class Lane {
   std::map<uint32_t, Boundary> boundaries_;  // by id
 
   Round round_;
+  Instruction current_;                // under way
+  const Instruction* next_ = nullptr;  // in the list, after the one under way
+  // kAwaitWeights of the block that is computed next, which has not waited for all of them.
+  std::optional<Instruction> arriving_;
+  const WeightsArrival arrival_ = [this](uint64_t first, uint64_t count) {
+    return AwaitPart(first, count);
+  };
+  // The block whose gradient is told to transfers_ as it is computed: by whom, and to whom.
+  const GradientProgress* told_ = nullptr;
+  const GradientProgress progress_ = [this](uint64_t first, uint64_t count) {
+    return Aside(*next_, [&] { return (*told_)(first, count); });
+  };
+  // Of the instruction under way, for NoteTime.
+  bool timed_ = false;
+  bool traced_ = false;
+  absl::Duration noted_;
+  absl::Duration own_time_;               // without asides
   std::vector<Stage> stages_;             // by chunk
   std::vector<const float*> weights_;     // by segment; nullptr before they were awaited
   std::vector<BlockGradient> gradients_;  // by block

@@ -12,6 +12,7 @@
 #include "worker/core/instruction.h"
 #include "worker/layers/block.h"
 #include "worker/layers/loss.h"
+#include "worker/layers/segment_progress.h"
 #include "worker/runtime/lane.h"
 
 // What a lane asks its backend to compute.
@@ -53,14 +54,16 @@ absl::StatusOr<ConstMatrix> Lane::InputOf(const Instruction& instruction, const 
 }
 
 absl::Status Lane::Forward(const Instruction& instruction, Slot* slot) {
-  if (slot->rows == 0) return absl::OkStatus();
   const uint32_t block = instruction.block;
   const uint32_t place = block - stages_[instruction.chunk].first;
-  ASSIGN_OR_RETURN(const ConstMatrix input, InputOf(instruction, *slot));
-  ASSIGN_OR_RETURN(slot->outputs[place], parts_.job->blocks[block]->Forward(
-                                             backend(), slot->context, input, WeightsOf(block),
-                                             MemoryOf(instruction).states[place].get()));
-  return absl::OkStatus();
+  if (slot->rows > 0) {
+    ASSIGN_OR_RETURN(const ConstMatrix input, InputOf(instruction, *slot));
+    ASSIGN_OR_RETURN(slot->outputs[place], parts_.job->blocks[block]->Forward(
+                                               backend(), slot->context, input, WeightsOf(block),
+                                               MemoryOf(instruction).states[place].get()));
+  }
+  // What this pass has not read, later ones may.
+  return AwaitRest();
 }
 
 absl::Status Lane::ComputeLoss(const Instruction& instruction, Slot* slot) {
@@ -139,6 +142,18 @@ absl::StatusOr<BlockGradients> Lane::GradientsOf(uint32_t block, const Slot& slo
   return to;
 }
 
+absl::StatusOr<BlockGradients> Lane::LastGradientsOf(const Instruction& instruction,
+                                                     const Slot& slot) {
+  ASSIGN_OR_RETURN(BlockGradients to, GradientsOf(instruction.block, slot));
+  const bool last = next_ != nullptr && next_->op == Op::kEmitGradient &&
+                    next_->block == instruction.block && to.own != nullptr && to.tied == nullptr;
+  if (!last) return to;
+  const ParameterUse& use = gradients_[instruction.block].uses.front();
+  ASSIGN_OR_RETURN(told_, transfers_->BeginLast(LabelOf(*next_, use)));
+  if (told_ != nullptr) to.progress = &progress_;
+  return to;
+}
+
 absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
   if (slot->rows == 0) return absl::OkStatus();
   const uint32_t block = instruction.block;
@@ -146,7 +161,7 @@ absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
   const Block& computes = *parts_.job->blocks[block];
   BlockState* const state = MemoryOf(instruction).states[place].get();
   if (instruction.op == Op::kBackwardWeights) {
-    ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block, *slot));
+    ASSIGN_OR_RETURN(const BlockGradients gradients, LastGradientsOf(instruction, *slot));
     return computes.BackwardWeights(backend(), slot->context, WeightsOf(block), gradients, state);
   }
   ASSIGN_OR_RETURN(const ConstMatrix output_gradient, OutputGradientOf(instruction, *slot));
@@ -157,7 +172,7 @@ absl::Status Lane::Backward(const Instruction& instruction, Slot* slot) {
                                             WeightsOf(block), instruction.input_gradient, state));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const BlockGradients gradients, GradientsOf(block, *slot));
+  ASSIGN_OR_RETURN(const BlockGradients gradients, LastGradientsOf(instruction, *slot));
   ASSIGN_OR_RETURN(*input_gradient,
                    computes.Backward(backend(), slot->context, output_gradient, WeightsOf(block),
                                      instruction.input_gradient, gradients, state));

@@ -13,6 +13,7 @@
 #include "worker/core/instruction.h"
 #include "worker/core/timeline.h"
 #include "worker/data/batch_source.h"
+#include "worker/layers/segment_progress.h"
 #include "worker/runtime/run_parts.h"
 
 namespace sangam {
@@ -70,6 +71,12 @@ class LaneTransfers {
     uint32_t shares = 1;  // from `share` on
     uint64_t samples = 0;
   };
+  // The pass that comes next completes the gradient at its place. Returns whom it is to tell which
+  // elements are final, valid until Emit; nullptr: nobody. Errors: as GradientOutbox::BeginParts
+  virtual absl::StatusOr<const GradientProgress*> BeginLast(const GradientLabel& gradient) {
+    (void)gradient;
+    return nullptr;
+  }
   // Hands the gradient at its place to the outbox. Errors: as GradientOutbox::Emit
   virtual absl::Status Emit(const GradientLabel& gradient, const Doing& doing) = 0;
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/plan/page_map.h"
 #include "common/plan/span.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/slices.h"
@@ -43,16 +44,22 @@ class ParameterLink {
   virtual absl::Status Start(const std::vector<uint32_t>& segments, uint64_t first_step,
                              WeightsReceiver* receiver) = 0;
 
-  // Sends the sum of the gradients of `samples` loss terms over the shares `span`, for a whole
-  // segment, cut into its pages. `use`: which use of the segment, index into SegmentLayout.use.
-  // Returns at once. Nothing is copied: `sum` must not be written until the link has let go of it
-  // (FloatBuffer::unique), which it does when the servers have answered with the weights of
+  // Sends `pages` of the sum of the gradients of `samples` loss terms over the shares `span`; `sum`
+  // is the whole segment's. `use`: which use of the segment, index into SegmentLayout.use. Returns
+  // at once. Nothing is copied: these pages of `sum` must not be written until the link has let go
+  // of it (FloatBuffer::unique), which it does when the servers have answered with the weights of
   // `step` + 1; until then the link can send it again on a new connection. Segments of a lower
-  // index go first when several wait. Errors: ResourceExhausted   more gradients are unanswered
-  // than any plan needs
+  // index go first when several wait.
+  // Errors: InvalidArgument     a segment, use or pages that the link was not started for
+  //         ResourceExhausted   more gradients are unanswered than any plan needs
   //         FailedPrecondition  the link has failed or is closed
-  virtual absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
-                                    uint64_t samples, const FloatBuffer& sum) = 0;
+  virtual absl::Status PushPages(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                                 uint64_t samples, const FloatBuffer& sum, PageSpan pages) = 0;
+  // All pages.
+  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                            uint64_t samples, const FloatBuffer& sum) {
+    return PushPages(step, segment, use, span, samples, sum, kAllPages);
+  }
 
   // Half-closes the streams and waits for the servers' OK, at most for `deadline`; then no call of
   // the receiver is under way or will come. Called by the destructor with a deadline of 0 when it

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -115,7 +116,8 @@ absl::Status SegmentStore::OnWeights(const v1::FrameHeader& header, const SliceP
   Segment& segment = segments_[range.segment];
   segment.arrived[page] = true;
   last_news_ = Clock::Real().Steady();
-  if (--segment.missing == 0) changed_.SignalAll();
+  --segment.missing;
+  if (segment.missing == 0 || parts_awaited_ > 0) changed_.SignalAll();
   return absl::OkStatus();
 }
 
@@ -136,16 +138,35 @@ void SegmentStore::Expect(uint32_t segment, uint64_t step) {
 
 absl::StatusOr<const float*> SegmentStore::Await(uint32_t segment, uint64_t step,
                                                  absl::Duration stall_limit) {
+  RETURN_IF_ERROR(AwaitPart(segment, step, 0, std::numeric_limits<uint64_t>::max(), stall_limit));
+  return weights_[segment].data();
+}
+
+bool SegmentStore::Arrived(const Segment& segment, size_t first_page, size_t end_page) {
+  if (segment.missing == 0) return true;
+  const auto first = segment.arrived.begin() + static_cast<ptrdiff_t>(first_page);
+  const auto end = segment.arrived.begin() + static_cast<ptrdiff_t>(end_page);
+  return std::find(first, end, false) == end;
+}
+
+absl::Status SegmentStore::AwaitPart(uint32_t segment, uint64_t step, uint64_t first,
+                                     uint64_t count, absl::Duration stall_limit) {
   if (!Holds(segment)) {
     return absl::InternalError(absl::StrCat("weights of segment ", segment,
                                             " asked for, which this worker does not hold"));
   }
+  const uint64_t elements = weights_[segment].size();
+  first = std::min(first, elements);
+  count = std::min(count, elements - first);
+  if (count == 0) return absl::OkStatus();
+  const size_t first_page = first / pages_.page_elements();
+  const size_t end_page = (first + count - 1) / pages_.page_elements() + 1;
   const absl::Duration start = Clock::Real().Steady();
   MutexLock lock(&mutex_);
   for (;;) {
     const Segment& entry = segments_[segment];
     if (stopped_) return absl::CancelledError("stopped while waiting for weights");
-    if (entry.expected == step && entry.missing == 0) return weights_[segment].data();
+    if (entry.expected == step && Arrived(entry, first_page, end_page)) return absl::OkStatus();
     if (entry.expected > step) {
       return absl::InternalError(absl::StrCat("weights of step ", step, " of segment ", segment,
                                               " asked for when step ", entry.expected,
@@ -155,7 +176,10 @@ absl::StatusOr<const float*> SegmentStore::Await(uint32_t segment, uint64_t step
     const absl::Duration now = Clock::Real().Steady();
     const absl::Duration left = std::max(start, last_news_) + stall_limit - now;
     if (left <= absl::ZeroDuration()) return Stalled(segment, step, now - start);
+    const size_t parts = end_page - first_page < entry.arrived.size() ? 1 : 0;
+    parts_awaited_ += parts;
     changed_.WaitFor(&mutex_, left);
+    parts_awaited_ -= parts;
   }
 }
 

@@ -25,9 +25,9 @@ namespace sangam {
 // by page by the link's thread. A segment is ready at a step when all of its pages have come.
 //
 // Weights are overwritten in place, so the store must know when nobody reads them any more: the
-// trainer calls Expect(segment, t + 1) before it sends the segment's last gradient of step t, and
-// no server can answer earlier. Weights of a step that nobody expects are an error of the sender.
-// Thread-safe.
+// trainer calls Expect(segment, t + 1) before it sends the last gradient of step t of any of the
+// segment's pages, and no server can answer a page earlier. Weights of a step that nobody expects
+// are an error of the sender. Thread-safe.
 class SegmentStore : public WeightsReceiver {
  public:
   // Sets memory aside for `segments`, each of which is expected at `first_step`. The calls below
@@ -49,8 +49,8 @@ class SegmentStore : public WeightsReceiver {
   void OnLinkFailed(const absl::Status& status) override;
 
   // From now on the weights of `step` may come for `segment` and replace those that are here.
-  // REQUIRES: the segment has memory here and is complete at step - 1, and nobody reads it before
-  // the next Await.
+  // REQUIRES: the segment has memory here and is complete at step - 1, and nobody reads a page of
+  // it after this worker's last gradient of the page was sent, before the next Await.
   void Expect(uint32_t segment, uint64_t step);
 
   // Waits until all pages of `segment` are those of `step`; its weights then. They stay unchanged
@@ -61,6 +61,13 @@ class SegmentStore : public WeightsReceiver {
   //                           or a segment that has no memory here
   //         others            the link's failure
   absl::StatusOr<const float*> Await(uint32_t segment, uint64_t step, absl::Duration stall_limit);
+
+  // Where the weights of `segment` are or will be; nullptr for one that has no memory here.
+  const float* data(uint32_t segment) const { return weights_[segment].data(); }
+  // The same as Await for the pages of elements [first, first + count), of which there may be
+  // fewer: only they are those of `step` then.
+  absl::Status AwaitPart(uint32_t segment, uint64_t step, uint64_t first, uint64_t count,
+                         absl::Duration stall_limit);
 
   // Wakes everyone who waits, now or later, with Cancelled.
   void Stop();
@@ -82,6 +89,7 @@ class SegmentStore : public WeightsReceiver {
   bool Holds(uint32_t segment) const { return weights_[segment].size() > 0; }
   // The page that the frame is for.
   absl::StatusOr<PageRange> CheckHeader(const v1::FrameHeader& header, size_t payload_bytes) const;
+  static bool Arrived(const Segment& segment, size_t first_page, size_t end_page);
   absl::Status Stalled(uint32_t index, uint64_t step, absl::Duration waited) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -99,6 +107,7 @@ class SegmentStore : public WeightsReceiver {
   std::vector<Segment> segments_ ABSL_GUARDED_BY(mutex_);
   // When the last page came, on the steady clock.
   absl::Duration last_news_ ABSL_GUARDED_BY(mutex_);
+  size_t parts_awaited_ ABSL_GUARDED_BY(mutex_) = 0;  // calls that wait for a part of a segment
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };

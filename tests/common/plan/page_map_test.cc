@@ -24,6 +24,16 @@ v1::Plan TwoSegments() {
   return plan;
 }
 
+TEST(PageMapTest, SmallModelsHaveSmallerPages) {
+  v1::ModelLayout layout;
+  EXPECT_EQ(PageElementsOf(layout), kPageElements / 2);
+  layout.add_segment()->set_element_count(40 * kPageElements);
+  layout.add_segment()->set_element_count(24 * kPageElements);
+  EXPECT_EQ(PageElementsOf(layout), kPageElements / 2);
+  layout.mutable_segment(0)->set_element_count(40 * kPageElements + 1);
+  EXPECT_EQ(PageElementsOf(layout), kPageElements);
+}
+
 TEST(PageMapTest, CutsSegmentsIntoPages) {
   const auto map = PageMap::Create(TwoSegments());
   ASSERT_TRUE(map.ok()) << map.status();

@@ -34,7 +34,7 @@ TEST(PlannerTest, DataParallelIsOneStageWithAllBlocks) {
   EXPECT_EQ(plan.worker(0).rank(), 0u);
   EXPECT_EQ(plan.micro_batches(), 4u);
   EXPECT_EQ(plan.shares(), 4u);
-  EXPECT_EQ(plan.page_elements(), kPageElements);
+  EXPECT_EQ(plan.page_elements(), kPageElements / 2);
   EXPECT_EQ(plan.schema_hash(), SchemaHash(spec, LayoutOf(spec)));
   EXPECT_EQ(plan.layout().parameter_count(), LayoutOf(spec).parameter_count());
 }
@@ -137,7 +137,7 @@ constexpr char kHybridPlan[] = R"pb(
   }
   server { name: "s-0" incarnation: 2 address: "h:8" }
   server { name: "s-1" incarnation: 3 address: "h:9" }
-  page_elements: 262144
+  page_elements: 131072
   segment_pages { server: 0 }
   segment_pages { server: 1 }
   micro_batches: 4

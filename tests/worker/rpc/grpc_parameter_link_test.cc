@@ -513,6 +513,10 @@ TEST(GrpcParameterLinkTest, WrongUseIsRefused) {
   EXPECT_THAT(std::string(worker.link->PushGradient(0, 0, 3, {0, 1}, 1, sum).message()),
               HasSubstr("use of segment 0: found 3, expected less than 3"));
   // Two steps of the one span that this worker has may be unanswered.
+  for (const PageSpan pages : {PageSpan{1, 1}, PageSpan{0, 1000}, PageSpan{1000, 1001}}) {
+    const absl::Status status = worker.link->PushPages(0, 0, 0, {0, 1}, 1, sum, pages);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pages.begin;
+  }
   EXPECT_TRUE(worker.link->PushGradient(0, 0, 0, {0, 1}, 1, sum).ok());
   ASSERT_TRUE(worker.link->Close(absl::Seconds(10)).ok());
   EXPECT_EQ(worker.link->PushGradient(1, 0, 0, {0, 1}, 1, sum).code(),

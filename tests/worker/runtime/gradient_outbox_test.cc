@@ -61,6 +61,7 @@ struct Sent {
   ShareSpan span;
   uint64_t samples;
   FloatBuffer sum;
+  PageSpan pages;
 };
 
 // Keeps what it is given, as a link does until the answer has come.
@@ -69,11 +70,11 @@ class KeepingLink : public ParameterLink {
   absl::Status Start(const std::vector<uint32_t>&, uint64_t, WeightsReceiver*) override {
     return absl::OkStatus();
   }
-  absl::Status PushGradient(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
-                            uint64_t samples, const FloatBuffer& sum) override {
+  absl::Status PushPages(uint64_t step, uint32_t segment, uint32_t use, ShareSpan span,
+                         uint64_t samples, const FloatBuffer& sum, PageSpan pages) override {
     MutexLock lock(&mutex_);
     if (!answer_.ok()) return answer_;
-    sent_.push_back({step, segment, use, span, samples, sum});
+    sent_.push_back({step, segment, use, span, samples, sum, pages});
     return absl::OkStatus();
   }
   absl::Status Close(absl::Duration) override { return absl::OkStatus(); }
@@ -99,6 +100,14 @@ class GradientOutboxTest : public ::testing::Test {
     plan_ = MakePlan(mine, shares);
     Open(lanes);
   }
+  // Pages of one element.
+  void CutFine() {
+    plan_.set_page_elements(1);
+    for (int s = 0; s < 2; ++s) {
+      v1::SegmentPages* pages = plan_.mutable_segment_pages(s);
+      while (pages->server_size() < 3 - s) pages->add_server(0);
+    }
+  }
   void Open(uint32_t lanes) {
     outbox_ = GradientOutbox::Create(plan_, 0, lanes).value();
     store_ = SegmentStore::Create(plan_, {0, 1}, 0).value();
@@ -113,10 +122,15 @@ class GradientOutboxTest : public ::testing::Test {
       header.set_kind(v1::FRAME_KIND_WEIGHTS);
       header.set_encoding(v1::ENCODING_FP32);
       header.set_segment(s);
-      header.set_element_count(3 - s);
       header.set_step(step);
       const FloatBuffer weights = FloatBuffer::Allocate(3 - s).value();
-      ASSERT_TRUE(store_->OnWeights(header, SlicePayload::FromFloats(weights, 0, 3 - s)).ok());
+      for (uint64_t first = 0; first < weights.size(); first += plan_.page_elements()) {
+        const uint64_t count = std::min<uint64_t>(plan_.page_elements(), weights.size() - first);
+        header.set_first_element(first);
+        header.set_element_count(count);
+        ASSERT_TRUE(
+            store_->OnWeights(header, SlicePayload::FromFloats(weights, first, count)).ok());
+      }
     }
   }
   absl::Status Emit(uint64_t step, uint32_t segment, uint32_t share, float value,
@@ -162,6 +176,71 @@ TEST_F(GradientOutboxTest, ExpectsTheNextWeightsWithTheLastSpanAndNotBefore) {
   EXPECT_TRUE(store_->Await(0, 0, absl::ZeroDuration()).ok());
   ASSERT_TRUE(Emit(0, 0, 1, 1).ok());
   EXPECT_EQ(store_->Await(0, 0, absl::ZeroDuration()).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(GradientOutboxTest, PagesLeaveAsTheyBecomeFinal) {
+  plan_ = MakePlan({2, 4}, 4);
+  CutFine();
+  Open(1);
+  for (uint64_t step = 0; step < 3; ++step) {
+    GradientOutbox::Gradient gradient{step, 0, 0, 2, {*outbox_->Take(0, 0), 6}, 2};
+    const auto in_parts = outbox_->BeginParts(gradient, store_.get());
+    ASSERT_TRUE(in_parts.ok() && *in_parts) << in_parts.status();
+    // From here on the servers may answer.
+    EXPECT_EQ(store_->Await(0, step, absl::ZeroDuration()).status().code(),
+              absl::StatusCode::kInternal);
+    EXPECT_TRUE(link_.TakeSent().empty());
+    ASSERT_TRUE(outbox_->EmitPart(gradient, 1, 1, &link_).ok());
+    std::vector<Sent> sent = link_.TakeSent();
+    ASSERT_EQ(sent.size(), 1);
+    EXPECT_EQ(sent[0].pages, (PageSpan{1, 2}));
+    EXPECT_EQ(sent[0].span, (ShareSpan{2, 4}));
+    EXPECT_EQ(sent[0].step, step);
+    EXPECT_EQ(sent[0].samples, 6);
+    EXPECT_EQ(sent[0].sum.data(), gradient.sum.values.data());
+    ASSERT_TRUE(outbox_->Emit(std::move(gradient), store_.get(), &link_).ok());
+    sent = link_.TakeSent();
+    ASSERT_EQ(sent.size(), 2);
+    EXPECT_EQ(sent[0].pages, (PageSpan{0, 1}));
+    EXPECT_EQ(sent[1].pages, (PageSpan{2, 3}));
+    ASSERT_TRUE(
+        outbox_->Emit({step, 1, 0, 2, {*outbox_->Take(1, 0), 6}, 2}, store_.get(), &link_).ok());
+    ASSERT_EQ(link_.TakeSent().size(), 1);
+    Land(step + 1);
+  }
+}
+
+TEST_F(GradientOutboxTest, OnlyAGradientToWhichNothingIsAddedLeavesInParts) {
+  const auto in_parts = [&](uint32_t segment, uint32_t share, uint32_t shares) {
+    return outbox_->BeginParts({0, segment, 0, share, {FloatBuffer(), 1}, shares}, store_.get())
+        .value();
+  };
+  // Spans of two nodes of the tree; a share beside others; all shares at once.
+  Make({1, 4}, 4, 1);
+  EXPECT_FALSE(in_parts(0, 2, 2));
+  Make({0, 4}, 4, 1);
+  EXPECT_FALSE(in_parts(0, 0, 1));
+  EXPECT_FALSE(in_parts(0, 0, 2));
+  EXPECT_TRUE(in_parts(0, 0, 4));
+  // A second use of the segment on this worker.
+  plan_ = MakePlan({0, 4}, 4);
+  TieThirdBlock(&plan_);
+  Open(1);
+  EXPECT_FALSE(in_parts(0, 0, 4));
+  EXPECT_TRUE(in_parts(1, 0, 4));
+  EXPECT_TRUE(store_->Await(0, 0, absl::ZeroDuration()).ok());
+}
+
+TEST_F(GradientOutboxTest, RefusesPartsThatDoNotFit) {
+  Make({0, 1}, 1, 1);
+  GradientOutbox::Gradient gradient{0, 0, 0, 0, {*outbox_->Take(0, 0), 1}};
+  EXPECT_EQ(outbox_->EmitPart(gradient, 0, 1, &link_).code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(*outbox_->BeginParts(gradient, store_.get()));
+  EXPECT_EQ(outbox_->EmitPart(gradient, 2, 2, &link_).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(outbox_->EmitPart(gradient, 0, 2, &link_).ok());
+  link_.Refuse(absl::UnavailableError("gone"));
+  EXPECT_EQ(outbox_->EmitPart(gradient, 2, 1, &link_).code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(GradientOutboxTest, NeverGivesOutABufferThatTheLinkHolds) {

@@ -207,6 +207,37 @@ TEST_F(SegmentStoreTest, AwaitEndsWhenTheLastPageComes) {
   EXPECT_EQ((*weights)[4], 4);
 }
 
+TEST_F(SegmentStoreTest, APartIsReadyWhenItsPagesHaveCome) {
+  ASSERT_TRUE(Land(0, 1, 0).ok());
+  // Elements 2 and 3.
+  EXPECT_TRUE(store_->AwaitPart(0, 0, 2, 2, absl::ZeroDuration()).ok());
+  EXPECT_EQ(store_->data(0)[3], 3);
+  EXPECT_TRUE(store_->AwaitPart(0, 0, 3, 0, absl::ZeroDuration()).ok());
+  EXPECT_TRUE(store_->AwaitPart(0, 0, 9, 5, absl::ZeroDuration()).ok());
+  for (const uint64_t count : {uint64_t{3}, ~uint64_t{0}}) {
+    const absl::Status late = store_->AwaitPart(0, 0, 2, count, absl::ZeroDuration());
+    EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << count;
+  }
+  EXPECT_FALSE(store_->AwaitPart(0, 0, 1, 2, absl::ZeroDuration()).ok());
+  // Of the next step nothing is here, though this one's page is.
+  LandAll(0);
+  store_->Expect(0, 1);
+  ASSERT_TRUE(Land(0, 0, 1).ok());
+  EXPECT_TRUE(store_->AwaitPart(0, 1, 0, 2, absl::ZeroDuration()).ok());
+  EXPECT_FALSE(store_->AwaitPart(0, 1, 2, 2, absl::ZeroDuration()).ok());
+  EXPECT_EQ(store_->AwaitPart(0, 0, 2, 2, absl::ZeroDuration()).code(),
+            absl::StatusCode::kInternal);
+}
+
+TEST_F(SegmentStoreTest, AwaitPartEndsWhenItsLastPageComes) {
+  std::thread lander([&] {
+    ASSERT_TRUE(Land(0, 2, 0).ok());
+    ASSERT_TRUE(Land(0, 1, 0).ok());
+  });
+  EXPECT_TRUE(store_->AwaitPart(0, 0, 2, 3, kLong).ok());
+  lander.join();
+}
+
 TEST_F(SegmentStoreTest, AFailureOfTheLinkWakesAllWhoWait) {
   absl::Status found[2];
   std::thread waiting0([&] { found[0] = store_->Await(0, 0, kLong).status(); });

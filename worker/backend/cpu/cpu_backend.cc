@@ -96,6 +96,9 @@ class CpuBackend : public Backend {
   }
 
   absl::Status DoGemm(const GemmArguments& arguments) override {
+    if (arguments.rows_wanted != nullptr && !orders_products_) {
+      RETURN_IF_ERROR((*arguments.rows_wanted)(arguments.b.rows));
+    }
     RETURN_IF_ERROR(orders_products_ ? ordered_.Multiply(arguments) : gemm_.Multiply(arguments));
     Finish(arguments.epilogue, arguments.bias.data, arguments.c);
     return absl::OkStatus();
@@ -107,9 +110,9 @@ class CpuBackend : public Backend {
   }
 
   absl::Status DoGemmOfTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
-                             Matrix c) override {
-    if (!orders_products_) return Backend::DoGemmOfTerms(a, b, terms, c);
-    return ordered_.MultiplyTerms(a, b, terms, c);
+                             Matrix c, const RowsDone* rows_done) override {
+    if (!orders_products_) return Backend::DoGemmOfTerms(a, b, terms, c, rows_done);
+    return ordered_.MultiplyTerms(a, b, terms, c, rows_done);
   }
 
   absl::Status DoSumRowsOfTerms(ConstMatrix in, const std::vector<RowTerm>& terms,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,9 @@ constexpr int64_t kTileSize = kTileRows * kTileCols;
 // Of the tall factor so much is used again and again before the next part: a quarter of a
 // second-level cache.
 constexpr int64_t kBlockElements = 32 * 1024;
+// Whoever wants to know how far a product is hears of it after so many elements of c: often enough
+// beside what is done with them, seldom enough that the wide factor is not read too often.
+constexpr int64_t kToldElements = 64 * 1024;
 
 // Element (r, x) at data[r * row + x * step]; x is the inner index.
 struct Factor {
@@ -271,18 +275,26 @@ class TileTarget {
 };
 
 // Calls tile(first tall row, first wide row) for all tiles, in an order that keeps what is used
-// again near.
+// again near; `wanted` with the number of tall rows that are read so far, and `done` with that of
+// those that are through.
 template <typename Tile>
-void ForTiles(int64_t tall, int64_t wide, int64_t inner, Tile tile) {
-  const int64_t groups =
-      std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, inner * kTileRows));
-  const int64_t block = groups * kTileRows;
+absl::Status ForTiles(int64_t tall, int64_t wide, int64_t inner, const RowsWanted* wanted,
+                      const RowsDone* done, Tile tile) {
+  int64_t block =
+      std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, inner * kTileRows)) * kTileRows;
+  if (done != nullptr) {
+    const int64_t told = std::max<int64_t>(1, kToldElements / std::max<int64_t>(1, wide));
+    block = std::min(block, (told + kTileRows - 1) / kTileRows * kTileRows);
+  }
   for (int64_t begin = 0; begin < tall; begin += block) {
     const int64_t end = std::min(tall, begin + block);
+    if (wanted != nullptr) RETURN_IF_ERROR((*wanted)(end));
     for (int64_t w = 0; w < wide; w += kTileCols) {
       for (int64_t t = begin; t < end; t += kTileRows) tile(t, w);
     }
+    if (done != nullptr) RETURN_IF_ERROR((*done)(end));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -307,6 +319,8 @@ absl::Status OrderedGemm::Multiply(const GemmArguments& arguments) {
   const int64_t n = arguments.c.cols;
   const int64_t k = arguments.transpose_a ? arguments.a.rows : arguments.a.cols;
   if (k == 0) {
+    if (arguments.rows_wanted != nullptr)
+      RETURN_IF_ERROR((*arguments.rows_wanted)(arguments.b.rows));
     if (!arguments.accumulate) std::fill_n(arguments.c.data, arguments.c.size(), 0.0f);
     return absl::OkStatus();
   }
@@ -327,10 +341,17 @@ absl::Status OrderedGemm::Multiply(const GemmArguments& arguments) {
   const int64_t groups = (tall_rows + kTileRows - 1) / kTileRows;
   RETURN_IF_ERROR(
       Reserve(PanelsOf(wide_rows) * kTileCols * k, packs_tall ? groups * kTileRows * k : 0));
+  // Only b that is read where it lies, row by row of it, can be read in parts.
+  const RowsWanted* wanted = arguments.rows_wanted;
+  if (wanted != nullptr && !(swapped && arguments.transpose_b)) {
+    RETURN_IF_ERROR((*std::exchange(wanted, nullptr))(arguments.b.rows));
+  }
   PackWide(wide, wide_rows, k, wide_.data());
   if (packs_tall) PackTall(tall, tall_rows, k, tall_.data());
   TileTarget target(arguments.c, swapped, arguments.accumulate);
-  ForTiles(tall_rows, wide_rows, k, [&](int64_t t, int64_t w) {
+  // Where the tall factor's rows are not those of c, only the end tells that any of them is final.
+  const RowsDone* const done = swapped ? nullptr : arguments.rows_done;
+  return ForTiles(tall_rows, wide_rows, k, wanted, done, [&](int64_t t, int64_t w) {
     const TallRows rows =
         packs_tall ? PackedRowsAt(tall_.data(), k, t) : RowsAt(tall, tall_rows, t);
     target.Begin(t, w);
@@ -338,11 +359,11 @@ absl::Status OrderedGemm::Multiply(const GemmArguments& arguments) {
                  target.stride());
     target.End();
   });
-  return absl::OkStatus();
 }
 
 absl::Status OrderedGemm::MultiplyTerms(ConstMatrix a, ConstMatrix b,
-                                        const std::vector<RowTerm>& terms, Matrix c) {
+                                        const std::vector<RowTerm>& terms, Matrix c,
+                                        const RowsDone* rows_done) {
   const int64_t k = a.rows;
   const int64_t groups = (c.rows + kTileRows - 1) / kTileRows;
   RETURN_IF_ERROR(Reserve(PanelsOf(c.cols) * kTileCols * k, groups * kTileRows * k));
@@ -351,7 +372,7 @@ absl::Status OrderedGemm::MultiplyTerms(ConstMatrix a, ConstMatrix b,
   TileTarget target(c, false, false);
   // Sums that wait for the one to their right; the first one waits in the target.
   alignas(64) float waiting[kMaxRowTermDepth][kTileSize];
-  ForTiles(c.rows, c.cols, k, [&](int64_t t, int64_t w) {
+  return ForTiles(c.rows, c.cols, k, nullptr, rows_done, [&](int64_t t, int64_t w) {
     const TallRows rows = PackedRowsAt(tall_.data(), k, t);
     const float* const panel = wide_.data() + w * k;
     target.Begin(t, w);
@@ -378,7 +399,6 @@ absl::Status OrderedGemm::MultiplyTerms(ConstMatrix a, ConstMatrix b,
     }
     target.End();
   });
-  return absl::OkStatus();
 }
 
 #else  // no such machine
@@ -392,7 +412,7 @@ absl::Status OrderedGemm::Multiply(const GemmArguments&) {
 }
 
 absl::Status OrderedGemm::MultiplyTerms(ConstMatrix, ConstMatrix, const std::vector<RowTerm>&,
-                                        Matrix) {
+                                        Matrix, const RowsDone*) {
   return absl::InternalError("ordered products need AVX2");
 }
 

@@ -29,13 +29,14 @@ class OrderedGemm {
   // Whether this machine has the instructions. All other calls need them.
   static bool Available();
 
-  // c = op(a) op(b), or +=; the epilogue is left to the caller.
+  // c = op(a) op(b), or +=; the epilogue is left to the caller. Tells arguments.rows_done where it
+  // goes through c row by row, and asks arguments.rows_wanted for all that it reads.
   // REQUIRES: what Backend::Gemm checks.
   absl::Status Multiply(const GemmArguments& arguments);
 
   // REQUIRES: what Backend::GemmOfTerms checks.
   absl::Status MultiplyTerms(ConstMatrix a, ConstMatrix b, const std::vector<RowTerm>& terms,
-                             Matrix c);
+                             Matrix c, const RowsDone* rows_done);
 
  private:
   absl::Status Reserve(int64_t wide, int64_t tall);

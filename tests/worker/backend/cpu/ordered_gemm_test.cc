@@ -171,11 +171,92 @@ TEST_F(OrderedGemmTest, TermsAreProductsOfTheirOwn) {
       const Operands operands(s);
       std::vector<float> c = operands.c;
       ASSERT_TRUE(gemm.MultiplyTerms({operands.a.data(), rows, m}, {operands.b.data(), rows, n},
-                                     terms, {c.data(), m, n})
+                                     terms, {c.data(), m, n}, nullptr)
                       .ok());
       ASSERT_EQ(c, OneByOne(&gemm, s, operands, terms)) << Name(s) << ", " << terms.size();
     }
   }
+}
+
+TEST_F(OrderedGemmTest, ReadsNoRowThatItHasNotAskedFor) {
+  OrderedGemm gemm;
+  for (Shape s : Shapes()) {
+    const Operands operands(s);
+    std::vector<float> expected = operands.c;
+    ASSERT_TRUE(gemm.Multiply(ArgumentsOf(s, operands, &expected)).ok());
+
+    std::vector<float> coming(operands.b.size(), std::nanf(""));
+    std::vector<float> c = operands.c;
+    GemmArguments arguments = ArgumentsOf(s, operands, &c);
+    arguments.b.data = coming.data();
+    int64_t here = 0;
+    const RowsWanted wanted = [&](int64_t rows) {
+      EXPECT_GT(rows, here);
+      std::copy(operands.b.begin() + here * arguments.b.cols,
+                operands.b.begin() + rows * arguments.b.cols,
+                coming.begin() + here * arguments.b.cols);
+      here = rows;
+      return absl::OkStatus();
+    };
+    arguments.rows_wanted = &wanted;
+    ASSERT_TRUE(gemm.Multiply(arguments).ok());
+    EXPECT_EQ(c, expected) << Name(s);
+    EXPECT_EQ(here, arguments.b.rows) << Name(s);
+  }
+}
+
+TEST_F(OrderedGemmTest, RowsThatItTellsOfAreFinal) {
+  OrderedGemm gemm;
+  std::vector<Shape> shapes = Shapes();
+  shapes.push_back({300, 700, 40, true, false});
+  for (const Shape& s : shapes) {
+    const Operands operands(s);
+    std::vector<float> expected = operands.c;
+    ASSERT_TRUE(gemm.Multiply(ArgumentsOf(s, operands, &expected)).ok());
+    std::vector<float> c = operands.c;
+    GemmArguments arguments = ArgumentsOf(s, operands, &c);
+    int64_t told = 0;
+    size_t calls = 0;
+    const RowsDone done = [&](int64_t rows) {
+      EXPECT_GT(rows, told);
+      EXPECT_TRUE(
+          std::equal(c.begin() + told * s.n, c.begin() + rows * s.n, expected.begin() + told * s.n))
+          << Name(s);
+      told = rows;
+      ++calls;
+      return absl::OkStatus();
+    };
+    arguments.rows_done = &done;
+    ASSERT_TRUE(gemm.Multiply(arguments).ok());
+    EXPECT_EQ(c, expected) << Name(s);
+    EXPECT_LE(told, s.m);
+    EXPECT_GE(calls, s.m == 300 ? 3u : 0u);
+  }
+}
+
+TEST_F(OrderedGemmTest, TermsTellOfRowsToo) {
+  const Shape s = {300, 700, 48, true, false};
+  const std::vector<RowTerm> terms = {{16, 0}, {16, 1}, {16, 1}};
+  const Operands operands(s);
+  OrderedGemm gemm;
+  std::vector<float> expected = operands.c;
+  const ConstMatrix a(operands.a.data(), s.k, s.m);
+  const ConstMatrix b(operands.b.data(), s.k, s.n);
+  ASSERT_TRUE(gemm.MultiplyTerms(a, b, terms, {expected.data(), s.m, s.n}, nullptr).ok());
+  std::vector<float> c = operands.c;
+  int64_t told = 0;
+  const RowsDone done = [&](int64_t rows) {
+    EXPECT_TRUE(
+        std::equal(c.begin() + told * s.n, c.begin() + rows * s.n, expected.begin() + told * s.n));
+    told = rows;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(gemm.MultiplyTerms(a, b, terms, {c.data(), s.m, s.n}, &done).ok());
+  EXPECT_EQ(c, expected);
+  EXPECT_EQ(told, s.m);
+  const RowsDone refused = [](int64_t) { return absl::AbortedError("no"); };
+  EXPECT_EQ(gemm.MultiplyTerms(a, b, terms, {c.data(), s.m, s.n}, &refused).code(),
+            absl::StatusCode::kAborted);
 }
 
 }  // namespace
