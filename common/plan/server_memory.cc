@@ -60,11 +60,12 @@ uint64_t LargestServerBytes(const v1::JobSpec& spec, const v1::ModelLayout& layo
   for (const v1::SegmentLayout& segment : layout.segment()) {
     segments.push_back(segment.element_count());
   }
-  const auto placement = PlacePages(segments, kPageElements, spec.resources().servers());
+  const uint64_t page = PageElementsOf(layout);
+  const auto placement = PlacePages(segments, page, spec.resources().servers());
   std::vector<uint64_t> elements(spec.resources().servers());
   for (size_t s = 0; s < placement.size(); ++s) {
     for (size_t p = 0; p < placement[s].size(); ++p) {
-      elements[placement[s][p]] += std::min(kPageElements, segments[s] - p * kPageElements);
+      elements[placement[s][p]] += std::min(page, segments[s] - p * page);
     }
   }
   return *std::max_element(elements.begin(), elements.end()) * TrainingBytesPerElement(spec);

@@ -15,7 +15,8 @@
 namespace sangam {
 
 // Steps of such a job whose state checkpoints may ask for at once, at most: so many copies of it a
-// server may have to hold.
+// server may have to hold. The copy for which a job stops that has no others is not among them: it
+// is made when the job stands (server/core/checkpoint_policy.h), and then it is the page itself.
 size_t SnapshotsAtOnce(const v1::CheckpointSpec& spec);
 size_t SnapshotsAtOnce(const v1::JobSpec& spec);
 

@@ -30,6 +30,7 @@ constexpr uint64_t kMaxMissedFactor = 1024;
 CheckpointPolicy::CheckpointPolicy(const v1::CheckpointSpec& spec, Run run, absl::Duration now)
     : spec_(spec),
       run_(std::move(run)),
+      copies_(run_.asked ? SnapshotsAtOnce(spec_) : 0),
       began_(now),
       steps_at_begin_(std::max(run_.first_step, run_.under_way.value_or(0))),
       steps_done_(steps_at_begin_),
@@ -162,12 +163,19 @@ uint64_t CheckpointPolicy::NextStop(absl::Duration now) const {
 }
 
 void CheckpointPolicy::WantStop(absl::Duration now) {
+  if (stop_step_.has_value() && !stop_asked_ && steps_done_ > *stop_step_) {
+    // All workers have passed it.
+    missed_factor_ = std::min(missed_factor_ * 2, kMaxMissedFactor);
+    ForgetStop();
+  }
   const uint64_t step = NextStop(now);
   if (stop_step_.has_value()) {
+    AskForStop(now);
     // Chosen when the job seemed faster than it is: nobody is near it yet.
     const auto found = pending_.find(*stop_step_);
-    const bool begun = found == pending_.end() || found->second.writing ||
-                       !found->second.reported.empty() || *stop_step_ <= step;
+    const bool copied = stop_asked_ && (found == pending_.end() || found->second.writing ||
+                                        !found->second.reported.empty());
+    const bool begun = copied || *stop_step_ <= step;
     if (begun || *stop_step_ - step <= step - steps_done_ + kAhead) return;
     ForgetStop();
   }
@@ -177,7 +185,20 @@ void CheckpointPolicy::WantStop(absl::Duration now) {
     it = it->second.writing || it->first == step ? std::next(it) : pending_.erase(it);
   }
   stop_step_ = step;
-  pending_[step];
+  stop_asked_ = false;
+  reached_.reset();
+  AskForStop(now);
+}
+
+void CheckpointPolicy::AskForStop(absl::Duration now) {
+  if (stop_asked_) return;
+  if (pending_.count(*stop_step_) == 0 && pending_.size() >= copies_) {
+    if (steps_done_ < *stop_step_) return;
+    if (!reached_.has_value()) reached_ = now;
+    if (now - *reached_ < kStanding) return;
+  }
+  stop_asked_ = true;
+  pending_[*stop_step_];
 }
 
 void CheckpointPolicy::Finish(bool is_written, absl::Duration now) {

@@ -28,6 +28,11 @@ namespace sangam {
 // have heard of it too late, another one takes its place. Also for a job that asks for no
 // checkpoints: of that one nothing else is ever wanted.
 //
+// A copy takes memory from when the page goes on (ParameterPage::Snapshot), and servers have room
+// for SnapshotsAtOnce of them, for none where the job asks for no checkpoints. Where there is no
+// room for the copy that a stop needs, servers are asked for it once the job stands: then no page
+// goes on, and it takes none.
+//
 // Pure and not thread-safe. `now` is the time on a steady clock.
 class CheckpointPolicy {
  public:
@@ -39,6 +44,9 @@ class CheckpointPolicy {
   // The same for the last step, from when all servers of the job are back: each must first hear
   // that nothing is wanted of it, to copy and report anew what the coordinator before has wanted.
   static constexpr absl::Duration kLastSettling = absl::Seconds(3);
+  // How long no step is seen to end after the one before a stop until the job counts as standing: a
+  // job with such long steps has heard of the stop before it began the next one.
+  static constexpr absl::Duration kStanding = absl::Milliseconds(300);
   // How long after Finish the reports of the last step may come.
   static constexpr absl::Duration kLastPatience = absl::Seconds(15);
 
@@ -72,8 +80,9 @@ class CheckpointPolicy {
   // The job is to stop soon (true), or to go on (false).
   void SetStopping(bool stopping, absl::Duration now);
   // The step that workers are not to begin, once it is chosen. Its copy is among what is wanted
-  // until OnEnd; a job that is so near its end that it comes first never has one.
-  // It may come to be another one, also a nearer one, until all servers have copied it.
+  // from then on, or from when the job stands, until OnEnd; a job that is so near its end that it
+  // comes first never has one. It may come to be another one, also a nearer one, until all servers
+  // have copied it.
   std::optional<uint64_t> stop_step() const { return stop_step_; }
   // Whether all servers have copied it, and hold it until OnEnd.
   bool holds_stop() const;
@@ -116,6 +125,8 @@ class CheckpointPolicy {
   void WantTimed(uint64_t from, absl::Duration now);
   void WantLast(absl::Duration now);
   void WantStop(absl::Duration now);
+  // Asks for the copy of the stop, when there is memory for it or it takes none.
+  void AskForStop(absl::Duration now);
   void ForgetStop();
   // Steps that are done in the time that a request takes to be delivered.
   double StepsUnderWay(absl::Duration now) const;
@@ -124,6 +135,7 @@ class CheckpointPolicy {
 
   const v1::CheckpointSpec spec_;
   const Run run_;
+  const size_t copies_;  // that servers have room for
   const absl::Duration began_;
   const uint64_t steps_at_begin_;
   // Of a job under way: from when and where on its steps came as they were done.
@@ -137,7 +149,9 @@ class CheckpointPolicy {
   std::optional<absl::Duration> finished_;  // when Finish was called
   bool stopping_ = false;
   std::optional<uint64_t> stop_step_;
-  bool wants_last_ = false;  // it is to be asked for
+  bool stop_asked_ = false;                // its copy has been wanted
+  std::optional<absl::Duration> reached_;  // when all steps before it were seen to be done
+  bool wants_last_ = false;                // it is to be asked for
   bool missed_last_ = false;
   std::map<uint64_t, Pending> pending_;  // by step
 };

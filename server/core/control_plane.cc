@@ -349,6 +349,9 @@ void ControlPlane::Start(const ToPlan& planned, const v1::PlanReport& report,
   jobs_.SetPlan(planned.job, *plan, chosen,
                 job.spec().strategy() == v1::AUTO ? report.explanation() : "");
   if (planned.again) jobs_.GoBack(planned.job, resume.step, resume.updates);
+  if (const auto before = given_back_.find(planned.job); before != given_back_.end()) {
+    before->second.step = std::min(before->second.step, resume.step);
+  }
   ChangeState(
       planned.job, v1::STARTING,
       absl::StrCat(where, planned.again ? absl::StrCat(", again from step ", resume.step) : ""),
@@ -484,6 +487,8 @@ void ControlPlane::EndRun(uint64_t job, const JobRun::Outcome& asked, Moment now
   const auto found = runs_.find(job);
   const JobRun& run = found->second.run;
   const JobRun::Outcome outcome = Settle(run, asked);
+  given_back_.erase(job);
+  if (outcome.drained) KeepGivenBack(found->second);
   for (const v1::WorkerPlan& worker : run.plan().worker()) {
     board_.Withdraw({v1::WORKER, worker.name()}, job);
   }
@@ -551,6 +556,7 @@ void ControlPlane::ChangeState(uint64_t job, v1::JobState state, absl::string_vi
   SANGAM_CHECK(jobs_.ChangeState(job, state, reason, now.wall).ok());
   changes_.events = true;
   if (HasEnded(state)) NoteUnwanted(job);
+  if (HasEnded(state)) given_back_.erase(job);
   Note(state == v1::FAILED || state == v1::PREEMPTED, "job changed",
        {{"job", absl::StrCat(job)},
         {"name", jobs_.Get(job)->spec().name()},

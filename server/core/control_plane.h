@@ -93,6 +93,8 @@ class ControlPlane {
     absl::Duration starting_deadline = absl::Seconds(60);
     // How long a job that has done all steps waits for each checkpoint that is being written.
     absl::Duration last_checkpoint_deadline = absl::Minutes(10);
+    // Jobs of one owner who has a name that run at once, the others wait; 0: no limit.
+    size_t max_running_of_one = 0;
     // How often a job may lose daemons and start again.
     size_t max_restarts = 10;
     // Finished jobs whose weights stay on the servers.
@@ -266,6 +268,15 @@ class ControlPlane {
     bool let_go = false;
   };
 
+  // A run that gave its daemons back after a step that was written down, when they drained. Which
+  // steps before that were skipped may be told late, as of jobs that have succeeded (WeightHolds).
+  struct GivenBack {
+    uint64_t generation = 0;
+    v1::DaemonIdentity counter;  // the server that counts votes
+    uint64_t step = 0;           // the job goes on with it, or with one before
+    SkippedSteps skipped;
+  };
+
   // A job that has its daemons, in phase PREPARE or RUN.
   struct Run {
     JobRun run;
@@ -321,9 +332,14 @@ class ControlPlane {
   ClusterSnapshot Snapshot();
   // Living ones.
   std::vector<CandidateDaemon> Candidates(v1::DaemonRole role) const;
-  // Takes steps that were skipped of a job that has succeeded meanwhile: the server that counts
-  // votes and the workers tell by ways of their own. False: they are of no such job.
+  // Takes steps that were skipped of a job that has succeeded or was given back meanwhile: the
+  // server that counts votes and the workers tell by ways of their own. False: they are of no such
+  // job.
   bool TakeLateSkips(const v1::ReportRequest& request, Moment now);
+  bool TakeSkipsOfHeld(const v1::ReportRequest& request, Moment now);
+  bool TakeSkipsOfGivenBack(const v1::ReportRequest& request, Moment now);
+  // EndRun of a run that stopped after a step: what may still be told of it.
+  void KeepGivenBack(const Run& run);
   // Keeps what a daemon logged about a job.
   void KeepLines(const v1::DaemonIdentity& daemon, uint64_t job, const v1::LogReport& log);
   // The run of a job, nullptr when it has none, or is in another generation.
@@ -386,7 +402,8 @@ class ControlPlane {
   Membership members_;
   JobTable jobs_;
   AssignmentBoard board_;
-  std::map<uint64_t, Run> runs_;  // by job
+  std::map<uint64_t, Run> runs_;              // by job
+  std::map<uint64_t, GivenBack> given_back_;  // by job, until its next run ends
   // The job that is to be planned, or is being planned by the one who took it; replaced when other
   // daemons or another job are to be planned for.
   std::shared_ptr<const ToPlan> to_plan_;

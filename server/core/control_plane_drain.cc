@@ -107,6 +107,18 @@ std::string ControlPlane::DrainersOf(const v1::Plan& plan) const {
   return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " drains" : " drain");
 }
 
+void ControlPlane::KeepGivenBack(const Run& run) {
+  if (!run.stopping.has_value() || !run.stopping->written.has_value()) return;
+  const v1::ServerPlan& first = run.run.plan().server(0);
+  GivenBack& kept = given_back_[run.run.job()];
+  kept.generation = run.run.plan().generation();
+  kept.counter.set_role(v1::SERVER);
+  kept.counter.set_name(first.name());
+  kept.counter.set_incarnation(first.incarnation());
+  kept.step = *run.stopping->written;
+  kept.skipped = run.run.skipped();
+}
+
 void ControlPlane::AdvanceDrains(Moment now) {
   for (const uint64_t job : RunningJobs()) {
     if (runs_.count(job) != 0) AdvanceDrain(job, now);

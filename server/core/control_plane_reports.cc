@@ -103,6 +103,34 @@ void ControlPlane::KeepReport(const Run& run, const PlanMember& member, const v1
 }
 
 bool ControlPlane::TakeLateSkips(const v1::ReportRequest& request, Moment now) {
+  return TakeSkipsOfHeld(request, now) || TakeSkipsOfGivenBack(request, now);
+}
+
+bool ControlPlane::TakeSkipsOfGivenBack(const v1::ReportRequest& request, Moment now) {
+  const auto found = given_back_.find(request.job());
+  if (found == given_back_.end()) return false;
+  GivenBack& run = found->second;
+  const bool counts = KeyOf(run.counter) == KeyOf(request.daemon()) &&
+                      run.counter.incarnation() == request.daemon().incarnation();
+  if (!counts || run.generation != request.generation()) return false;
+  bool any = false;
+  for (const v1::JobReport& report : request.report()) {
+    if (!report.has_skipped_step()) continue;
+    any = true;
+    // Later ones are done again, and told again.
+    if (report.skipped_step().step() >= run.step ||
+        !run.skipped.Add(report.skipped_step().step())) {
+      continue;
+    }
+    // Once the job has started again, the number is that of its checkpoint, which has this one.
+    if (jobs_.Get(request.job())->state() == v1::QUEUED) jobs_.AddSkippedSteps(request.job(), 1);
+    jobs_.AddMessage(request.job(), SkippedText(report.skipped_step()), now.wall);
+    changes_.events = true;
+  }
+  return any;
+}
+
+bool ControlPlane::TakeSkipsOfHeld(const v1::ReportRequest& request, Moment now) {
   WeightHolds::Hold* hold = holds_.Find(request.job());
   const AssignmentBoard::Entry* entry = board_.Get(KeyOf(request.daemon()));
   if (hold == nullptr || entry == nullptr) return false;

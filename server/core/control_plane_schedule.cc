@@ -148,6 +148,7 @@ ClusterSnapshot ControlPlane::Snapshot() {
     const auto postponed = postponed_.find(id);
     if (postponed != postponed_.end() && postponed->second == roster_) continue;
     snapshot.queued.push_back(DemandOf(id, job.spec(), queued_bytes[id]));
+    snapshot.queued.back().owner = job.owner();
     // It may be the newest one that the job goes on from, and an older one may go for it.
     if (writing_.count(id) != 0) {
       snapshot.queued.back().held_back = "until its checkpoint is written";
@@ -164,7 +165,8 @@ ClusterSnapshot ControlPlane::Snapshot() {
     it = queued_bytes_.count(it->first) != 0 ? std::next(it) : kept_kinds_.erase(it);
   }
   for (const auto& [id, run] : runs_) {
-    RunningJob running{id, run.run.spec().name(), run.run.spec().priority(), {}, run.server_bytes};
+    RunningJob running{id, run.run.spec().name(), run.run.spec().priority(),
+                       {}, run.server_bytes,      run.run.owner()};
     for (const v1::WorkerPlan& worker : run.run.plan().worker()) {
       if (!run.ending.has_value()) running.workers.push_back(worker.name());
     }
@@ -172,6 +174,7 @@ ClusterSnapshot ControlPlane::Snapshot() {
   }
   snapshot.workers = Candidates(v1::WORKER);
   snapshot.servers = Candidates(v1::SERVER);
+  snapshot.max_running_of_one = options_.max_running_of_one;
   return snapshot;
 }
 

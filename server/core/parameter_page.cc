@@ -434,13 +434,6 @@ std::string ParameterPage::Blame(const ParkedSum& sum) const {
   return absl::StrJoin(texts, "; ");
 }
 
-void ParameterPage::BeginGeneration(uint64_t generation, WorkerNames workers) {
-  if (generation <= options_.generation) return;
-  options_.generation = generation;
-  options_.workers = std::move(workers);
-  for (Tree& tree : trees_) tree.Clear();
-}
-
 void ParameterPage::Reduce() {
   reduced_ = true;
   for (Tree& tree : trees_) tree.Clear();

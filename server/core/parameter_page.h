@@ -66,9 +66,8 @@ using WorkerNames = std::shared_ptr<const std::vector<std::string>>;
 //   0 directed  trust ratios only: the optimizer's state has moved on, the norms of weights and
 //             direction are voted on; waits for the decision on round 1
 // and then has the weights of the next step, which are those of this one when the step is skipped.
-// Only what is parked is done anew in a new generation: the gradients of the step have the same
-// bits then, so what was made of them stays, and the votes on it are cast again. So are those of
-// the step before, for pages that have not got so far.
+// The votes on the step and on the one before can be cast again (Votes), for a counter that has not
+// heard them, or for pages that have not got so far.
 //
 // Keeps two versions: the weights of step t and, until a complete gradient of t has come, those of
 // t - 1, whose memory then takes the weights of t + 1. When a reader still holds that memory, the
@@ -157,10 +156,6 @@ class ParameterPage {
   // The job trains, with these learning rates. The second call and later ones change nothing.
   // Errors: as Decide
   absl::StatusOr<Effects> Begin(const LearningRate& rate);
-
-  // Begins a new generation: lets go of parked gradients, keeps the rest. A generation that is not
-  // newer changes nothing. The caller hands on Votes() then.
-  void BeginGeneration(uint64_t generation, WorkerNames workers);
 
   // All votes on the step and on the one before.
   std::vector<Vote> Votes() const;

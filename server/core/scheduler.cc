@@ -190,6 +190,7 @@ class Line {
       if (!text.empty()) missing.push_back(std::move(text));
     }
     if (!missing.empty()) return absl::StrCat("waiting for ", absl::StrJoin(missing, " and "));
+    if (std::string limit = OverLimit(job); !limit.empty()) return limit;
     std::string obstacle = Occupied(job);
     if (!job.held_back.empty()) obstacle = absl::StrCat("waiting ", job.held_back);
     if (obstacle.empty()) obstacle = Choose(job);
@@ -204,6 +205,19 @@ class Line {
   uint64_t Used(const std::string& server) const {
     const auto found = used_.find(server);
     return found == used_.end() ? 0 : found->second;
+  }
+
+  // Which jobs of the owner must end before he may have another one; empty when none must.
+  std::string OverLimit(const QueuedJob& job) const {
+    const uint64_t limit = snapshot_.max_running_of_one;
+    if (limit == 0 || job.owner.empty()) return "";
+    std::vector<std::string> own;
+    for (const RunningJob& running : snapshot_.running) {
+      if (running.owner == job.owner) own.push_back(NameOf(running));
+    }
+    if (own.size() < limit) return "";
+    return absl::StrCat("waiting for the end of a job of \"", job.owner, "\": ", own.size(),
+                        " of them run (", Some(own), "), the limit is ", limit);
   }
 
   // Free workers of the first kind that has enough of them without taking what a job in front waits

@@ -20,7 +20,8 @@
 // long as the waiting one would still find its workers and its servers' memory when all jobs in
 // front of it have ended. So nobody ever waits for a job that stood behind him in line and started
 // later, and yet no worker idles that the waiting job has no use for. A job for which the cluster
-// has too few daemons waits for daemons and not for jobs; until they come it holds back nobody.
+// has too few daemons waits for daemons and not for jobs; until they come it holds back nobody. Nor
+// does one whose owner has as many jobs running as one may have at once: it waits for those.
 //
 // The workers of a job are all of one kind: the same backend on devices of the same name, or CPUs
 // with the same kernels, that in a job of a lower precision all multiply it by themselves or all do
@@ -47,6 +48,7 @@ struct QueuedJob {
   // What it waits for before it may start, whatever is free ("until its checkpoint is written");
   // empty: nothing. It keeps its place in line meanwhile.
   std::string held_back = {};
+  std::string owner = {};  // who has no name has no limit
 };
 
 // A job that has its daemons.
@@ -56,6 +58,7 @@ struct RunningJob {
   int32_t priority = 0;
   std::vector<std::string> workers;
   std::map<std::string, uint64_t> server_bytes;  // training state, by server
+  std::string owner = {};
 };
 
 // A living daemon.
@@ -75,6 +78,8 @@ struct ClusterSnapshot {
   std::vector<RunningJob> running;
   std::vector<CandidateDaemon> workers;
   std::vector<CandidateDaemon> servers;
+  // Jobs of one owner that run at once; 0: no limit.
+  uint64_t max_running_of_one = 0;
 };
 
 struct StartJob {

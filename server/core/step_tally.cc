@@ -162,12 +162,4 @@ v1::StepDecision StepTally::Decide(const RoundKey& key, const OpenRound& round) 
   return decision;
 }
 
-void StepTally::BeginGeneration(uint64_t generation) {
-  if (generation <= generation_) return;
-  generation_ = generation;
-  newest_step_.reset();
-  open_.clear();
-  decided_.clear();
-}
-
 }  // namespace sangam

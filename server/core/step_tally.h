@@ -35,7 +35,7 @@ class StepTally {
   struct Answer {
     // None: some page has not voted yet, or the step is long over.
     std::optional<v1::StepDecision> decision;
-    // Whether it was made just now; each decision is, once in each generation.
+    // Whether it was made just now; each decision is, once.
     bool news = false;
   };
 
@@ -46,9 +46,6 @@ class StepTally {
   //         FailedPrecondition  later generation
   //         InvalidArgument     votes that do not fit the plan; nothing is counted then
   absl::StatusOr<Answer> Add(const v1::StepVotes& votes);
-
-  // Forgets everything. A generation that is not newer changes nothing.
-  void BeginGeneration(uint64_t generation);
 
   uint64_t generation() const { return generation_; }
 
@@ -75,7 +72,7 @@ class StepTally {
 
   const uint64_t job_;
   const uint32_t rounds_;
-  uint64_t generation_;
+  const uint64_t generation_;
   uint32_t num_parameters_ = 0;
   std::vector<size_t> first_page_;  // by segment, and one more: the number of all
   std::vector<Page> pages_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ CheckpointOutput::CheckpointOutput(Disk* disk, std::string folder, CheckpointMan
       manifest_(std::move(manifest)),
       layout_(std::move(layout)),
       final_(absl::StrCat(folder_, "/step-", manifest_.step)),
-      partial_(absl::StrCat(final_, kPartial)) {}
+      partial_(absl::StrCat(final_, kPartial)),
+      replaced_(absl::StrCat(final_, kReplaced)) {}
 
 absl::StatusOr<std::unique_ptr<CheckpointOutput>> CheckpointOutput::Begin(
     Disk* disk, const std::string& folder, CheckpointManifest manifest, CheckpointLayout layout) {
@@ -148,6 +150,18 @@ std::optional<CheckpointManifest> CheckpointOutput::Existing() const {
   return (*input)->manifest();
 }
 
+absl::Status CheckpointOutput::TakeName() {
+  std::error_code ignored;
+  if (!std::filesystem::exists(final_, ignored)) return disk_.Rename(partial_, final_);
+  // One that is damaged, or was made in another way; it may be the only one that is good.
+  const absl::Status exchanged = disk_.Exchange(partial_, final_);
+  if (!absl::IsUnimplemented(exchanged)) return exchanged;
+  RETURN_IF_ERROR(disk_.Rename(final_, replaced_));
+  const absl::Status renamed = disk_.Rename(partial_, final_);
+  if (!renamed.ok()) disk_.Rename(replaced_, final_).IgnoreError();
+  return renamed;
+}
+
 absl::StatusOr<CheckpointManifest> CheckpointOutput::Commit() {
   if (elements_ != layout_.num_elements()) {
     return absl::FailedPreconditionError(absl::StrCat("pages of step ", manifest_.step, ": found ",
@@ -172,11 +186,12 @@ absl::StatusOr<CheckpointManifest> CheckpointOutput::Commit() {
     RETURN_IF_ERROR(disk_.Sync(*file));
   }
   RETURN_IF_ERROR(disk_.SyncFolder(partial_));
-  // One that is damaged, or of a job that was forgotten.
-  RETURN_IF_ERROR(disk_.RemoveFolder(final_));
-  RETURN_IF_ERROR(disk_.Rename(partial_, final_));
+  RETURN_IF_ERROR(TakeName());
   committed_ = true;
   RETURN_IF_ERROR(disk_.SyncFolder(folder_));
+  // What had the name. Best effort: the next checkpoint of the job removes what remains.
+  disk_.RemoveFolder(partial_).IgnoreError();
+  disk_.RemoveFolder(replaced_).IgnoreError();
   return manifest_;
 }
 

@@ -21,11 +21,16 @@ namespace sangam {
 
 // Writes one checkpoint: pages in any order into "step-<n>.partial", which becomes "step-<n>" when
 // everything in it, the manifest last, has reached the disk. So a folder of that name is complete,
-// whenever the process is killed. Needs memory for one block. Not thread-safe.
+// whenever the process is killed. One that has the name already and is another one gives it up in
+// the same moment; where the file system cannot do that, it stands aside for that moment as
+// "step-<n>.replaced", and whoever finds it without the other gives it its name back
+// (CheckpointStore). Needs memory for one block. Not thread-safe.
 class CheckpointOutput {
  public:
   // Ends the name of a folder that is not complete.
   static constexpr char kPartial[] = ".partial";
+  // Ends the name of one that makes room for another of its step.
+  static constexpr char kReplaced[] = ".replaced";
 
   // `folder`: of the job's checkpoints, made when it is missing. What an earlier process left
   // unfinished of this step is removed. `manifest`: without files. `disk` must outlive the object.
@@ -58,6 +63,8 @@ class CheckpointOutput {
   absl::Status Open();
   absl::Status CheckHeader(const v1::FrameHeader& header, size_t payload_bytes) const;
   absl::StatusOr<CheckpointFile> Sum(size_t file) const;
+  // What is complete gets its name; what had it remains, as `partial_` or `replaced_`.
+  absl::Status TakeName();
   // What the disk has of this step, when it is the same and not damaged.
   std::optional<CheckpointManifest> Existing() const;
   std::string Path(absl::string_view name) const;
@@ -68,6 +75,7 @@ class CheckpointOutput {
   const CheckpointLayout layout_;
   const std::string final_;
   const std::string partial_;
+  const std::string replaced_;
   std::array<std::unique_ptr<Disk::File>, CheckpointLayout::kFiles> files_;
   // End of each range that has come, by segment and first element.
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> ranges_;

@@ -58,15 +58,14 @@ std::vector<uint64_t> NumberedFolders(const std::string& path, absl::string_view
   return numbers;
 }
 
-// Names of the folders of checkpoints in `path` that were not finished, or not removed to the end.
-std::vector<std::string> Unfinished(const std::string& path) {
+// Names of the folders of checkpoints in `path` that end with `ending`.
+std::vector<std::string> FoldersEnding(const std::string& path, absl::string_view ending) {
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
        it.increment(error)) {
     std::string name = it->path().filename().string();
-    if (absl::StartsWith(name, kStep) &&
-        (absl::EndsWith(name, kRemoved) || absl::EndsWith(name, CheckpointOutput::kPartial))) {
+    if (absl::StartsWith(name, kStep) && absl::EndsWith(name, ending)) {
       names.push_back(std::move(name));
     }
   }
@@ -251,9 +250,7 @@ absl::StatusOr<std::unique_ptr<CheckpointOutput>> CheckpointStore::BeginOutput(
     CheckpointManifest manifest, CheckpointLayout layout) const {
   const std::string folder = JobFolder(manifest.job);
   // Nobody else writes or prunes here, so they are what killed processes have left.
-  for (const std::string& name : Unfinished(folder)) {
-    RETURN_IF_ERROR(disk_.RemoveFolder(absl::StrCat(folder, "/", name)));
-  }
+  RETURN_IF_ERROR(RemoveLeftoversIn(folder));
   uint64_t needed = 0;
   for (size_t file = 0; file < CheckpointLayout::kFiles; ++file) needed += layout.file_size(file);
   // Better nothing than a disk that is full for everybody.
@@ -298,19 +295,24 @@ absl::Status CheckpointStore::Prune(uint64_t job, uint32_t keep, uint64_t writte
 }
 
 absl::Status CheckpointStore::RemoveLeftovers() const {
-  std::vector<std::string> leftovers;
-  for (const uint64_t job : Jobs()) {
-    std::error_code error;
-    for (std::filesystem::directory_iterator it(JobFolder(job), error), end; !error && it != end;
-         it.increment(error)) {
-      const std::string name = it->path().filename().string();
-      if (!absl::StartsWith(name, kStep)) continue;
-      if (absl::EndsWith(name, kRemoved) || absl::EndsWith(name, CheckpointOutput::kPartial)) {
-        leftovers.push_back(it->path().string());
-      }
+  for (const uint64_t job : Jobs()) RETURN_IF_ERROR(RemoveLeftoversIn(JobFolder(job)));
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointStore::RemoveLeftoversIn(const std::string& folder) const {
+  for (const std::string& name : FoldersEnding(folder, CheckpointOutput::kReplaced)) {
+    const std::string replaced = absl::StrCat(folder, "/", name);
+    const std::string taken(absl::StripSuffix(replaced, CheckpointOutput::kReplaced));
+    std::error_code ignored;
+    // Whatever has the name is complete.
+    RETURN_IF_ERROR(std::filesystem::exists(taken, ignored) ? disk_.RemoveFolder(replaced)
+                                                            : disk_.Rename(replaced, taken));
+  }
+  for (const absl::string_view ending : {kRemoved, CheckpointOutput::kPartial}) {
+    for (const std::string& name : FoldersEnding(folder, ending)) {
+      RETURN_IF_ERROR(disk_.RemoveFolder(absl::StrCat(folder, "/", name)));
     }
   }
-  for (const std::string& folder : leftovers) RETURN_IF_ERROR(disk_.RemoveFolder(folder));
   return absl::OkStatus();
 }
 

@@ -82,8 +82,8 @@ class CheckpointStore {
                      const std::set<uint64_t>& needed = {}) const;
   absl::Status RemoveJob(uint64_t job) const;
 
-  // Removes what a process that was killed had not written or removed to the end. To be called
-  // before anything is written.
+  // Removes what a process that was killed had not written or removed to the end; one that had made
+  // room for another that did not come is there again. To be called before anything is written.
   absl::Status RemoveLeftovers() const;
 
   // Those that have a folder here, ascending.
@@ -100,6 +100,8 @@ class CheckpointStore {
   std::string JobFolder(uint64_t job) const;
   std::string Folder(uint64_t job, uint64_t step) const;
   std::vector<uint64_t> Steps(uint64_t job) const;  // ascending; complete folders
+  // RemoveLeftovers of one job. Nobody may write or prune there.
+  absl::Status RemoveLeftoversIn(const std::string& folder) const;
   // The first manifest of the job that is good: name and owner are the same in all.
   std::optional<CheckpointManifest> AnyManifest(uint64_t job) const;
   absl::StatusOr<uint64_t> FindJob(absl::string_view id_or_name, const JobScope& scope) const;

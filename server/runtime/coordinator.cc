@@ -71,6 +71,7 @@ ControlPlane::Options ToControlOptions(const Coordinator::Options& options) {
   control.jobs.last_id = options.last_job;
   control.jobs.max_queued = options.max_queued;
   control.jobs.max_queued_of_one = options.max_queued_of_one;
+  control.max_running_of_one = options.max_running_of_one;
   return control;
 }
 

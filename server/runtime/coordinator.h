@@ -54,6 +54,8 @@ class Coordinator {
     // Jobs that may wait at once, in all and of one owner who has a name.
     size_t max_queued = 256;
     size_t max_queued_of_one = 100;
+    // Jobs of such an owner that run at once, the others wait; 0: no limit.
+    size_t max_running_of_one = 0;
     RefusalCounts* counts = nullptr;  // may be nullptr; outlives the coordinator
     // Of each daemon's link, in one direction, as the planner reckons: 10 Gbit/s.
     double link_bytes_per_second = 1.25e9;

@@ -104,6 +104,16 @@ absl::Status Disk::Rename(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
+absl::Status Disk::Exchange(const std::string& one, const std::string& other) {
+  if (renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
+    return absl::UnimplementedError(absl::StrCat("the file system cannot exchange ", one));
+  }
+  return Failed("exchange", absl::StrCat(one, " and ", other));
+}
+
 absl::StatusOr<uint64_t> Disk::FreeBytes(const std::string& path) {
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(path, error);

@@ -45,6 +45,9 @@ class Disk {
   // The names in a folder reach the disk.
   virtual absl::Status SyncFolder(const std::string& path);
   virtual absl::Status Rename(const std::string& from, const std::string& to);
+  // Two folders take each other's names, in one step.
+  // Errors: Unimplemented  the file system cannot do that
+  virtual absl::Status Exchange(const std::string& one, const std::string& other);
   // What there is room for.
   virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path);
   // A folder with all in it; one that does not exist is fine.

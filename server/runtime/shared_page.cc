@@ -125,14 +125,6 @@ PageWeights SharedPage::Read() const {
   return Weights(page_.current());
 }
 
-void SharedPage::BeginGeneration(uint64_t generation, WorkerNames workers) {
-  std::vector<Subscription> removed;
-  MutexLock lock(&mutex_);
-  if (generation <= page_.generation()) return;
-  page_.BeginGeneration(generation, std::move(workers));
-  removed.swap(subscriptions_);
-}
-
 void SharedPage::Reduce() {
   MutexLock lock(&mutex_);
   page_.Reduce();

@@ -58,8 +58,6 @@ class SharedPage {
   // The newest weights.
   PageWeights Read() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // As ParameterPage's; the subscribers belong to the older generation and are let go.
-  void BeginGeneration(uint64_t generation, WorkerNames workers) ABSL_LOCKS_EXCLUDED(mutex_);
   // As ParameterPage's; so too below.
   std::vector<ParameterPage::Vote> Votes() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t generation() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -40,39 +40,18 @@ VoteExchange::VoteExchange(const v1::Plan& plan, const PageMap& pages, uint32_t 
       rules_(rules),
       open_link_(std::move(open_link)),
       host_(std::move(host)),
-      tally_(plan, pages, rules.trust_ratios ? StepTally::Rounds::kTwo : StepTally::Rounds::kOne) {
-  MutexLock lock(&mutex_);
-  SetPlan(plan);
-}
+      generation_(plan.generation()),
+      schema_hash_(plan.schema_hash()),
+      servers_(plan.server().begin(), plan.server().end()),
+      tally_(plan, pages, rules.trust_ratios ? StepTally::Rounds::kTwo : StepTally::Rounds::kOne) {}
 
 VoteExchange::~VoteExchange() {
   if (const std::shared_ptr<VoteLink> link = TakeLink()) link->Close();
 }
 
-void VoteExchange::SetPlan(const v1::Plan& plan) {
-  generation_ = plan.generation();
-  schema_hash_ = plan.schema_hash();
-  servers_.assign(plan.server().begin(), plan.server().end());
-}
-
 std::shared_ptr<VoteLink> VoteExchange::TakeLink() {
   MutexLock lock(&mutex_);
   return std::exchange(link_, nullptr);
-}
-
-void VoteExchange::BeginGeneration(const v1::Plan& plan) {
-  std::shared_ptr<VoteLink> link;
-  std::vector<std::shared_ptr<DecisionSink>> voters;
-  {
-    MutexLock lock(&mutex_);
-    if (plan.generation() <= generation_) return;
-    SetPlan(plan);
-    tally_.BeginGeneration(plan.generation());
-    waiting_.clear();
-    voters.swap(voters_);
-    link = std::exchange(link_, nullptr);
-  }
-  if (link != nullptr) link->Close();
 }
 
 void VoteExchange::Run() {
@@ -90,13 +69,12 @@ void VoteExchange::Run() {
     options.hello.set_schema_hash(schema_hash_);
     options.hello.set_incarnation(servers_[server_].incarnation());
   }
-  const uint64_t generation = options.hello.generation();
   // It may call at once, so no lock is held.
   std::shared_ptr<VoteLink> link = open_link_(std::move(options), weak_from_this());
   bool kept = false;
   {
     MutexLock lock(&mutex_);
-    kept = !ended_ && generation == generation_ && link_ == nullptr;
+    kept = !ended_ && link_ == nullptr;
     if (kept) link_ = link;
   }
   // A page that voted in between found no link to wake.

@@ -47,9 +47,6 @@ class VoteExchange final : public VoteCounter,
                VoteLinkFactory open_link, std::weak_ptr<Host> host);
   ~VoteExchange() override;
 
-  // Forgets the votes of the generation before and ends its link. The plan has the same servers and
-  // pages. The host's pages hand on their votes after this.
-  void BeginGeneration(const v1::Plan& plan);
   // All servers are ready: connects to the one that counts.
   void Run();
   // The job is over: ends the link.
@@ -80,8 +77,7 @@ class VoteExchange final : public VoteCounter,
   using VoteKey = std::tuple<uint64_t, uint32_t, uint32_t, uint32_t>;
 
   absl::Status Count(const v1::StepVotes& votes, const std::shared_ptr<DecisionSink>& sink);
-  absl::Status CheckVoter(const v1::StepVotes& hello) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetPlan(const v1::Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckVoter(const v1::StepVotes& hello) const;
   std::shared_ptr<VoteLink> TakeLink() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const uint64_t job_;
@@ -89,11 +85,12 @@ class VoteExchange final : public VoteCounter,
   const StepRules rules_;
   const VoteLinkFactory open_link_;
   const std::weak_ptr<Host> host_;
+  // Of the plan.
+  const uint64_t generation_;
+  const uint64_t schema_hash_;
+  const std::vector<v1::ServerPlan> servers_;
 
   mutable Mutex mutex_;
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t schema_hash_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<v1::ServerPlan> servers_ ABSL_GUARDED_BY(mutex_);
   // Where votes are counted:
   StepTally tally_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<DecisionSink>> voters_ ABSL_GUARDED_BY(mutex_);

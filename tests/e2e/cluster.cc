@@ -104,10 +104,11 @@ void Cluster::RestartCoordinator(absl::Duration away, int signal) {
   Start("coordinator", argv, &address_);
 }
 
-void Cluster::StartServer(const std::string& name) {
+void Cluster::StartServer(const std::string& name, const std::vector<std::string>& flags) {
   std::vector<std::string> argv = {ServerBinary(), "--listen=127.0.0.1:0",
                                    absl::StrCat("--coordinator=", address_),
                                    absl::StrCat("--name=", name)};
+  argv.insert(argv.end(), flags.begin(), flags.end());
   Identify("server", name, &argv);
   std::string ignored;
   Start(name, argv, &ignored);

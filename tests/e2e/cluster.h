@@ -63,7 +63,7 @@ class Cluster {
   // it did not end in time.
   int Stop(const std::string& name, absl::Duration deadline);
   // More daemons, which know the coordinator.
-  void StartServer(const std::string& name);
+  void StartServer(const std::string& name, const std::vector<std::string>& flags = {});
   // `command`: what starts the worker, in place of WorkerBinary().
   void StartWorker(const std::string& name, const std::vector<std::string>& flags = {},
                    const std::vector<std::string>& command = {});

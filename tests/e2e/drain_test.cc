@@ -234,6 +234,25 @@ TEST_F(DrainTest, WhatCannotFinishEndsAtItsDeadline) {
   cluster_->daemon("w2").Signal(SIGCONT);
 }
 
+TEST_F(DrainTest, AServerThatLeavesWithPagesSaysWhatIsLost) {
+  MakeCluster("30s");
+  cluster_->StartCoordinator("coordinator", {StateDir()});
+  cluster_->StartServer("s1", {"--drain_timeout=2s"});
+  for (const char* name : {"w1", "w2"}) cluster_->StartWorker(name);
+  cluster_->Submit(Job("job"));
+  AwaitProgress("job");
+  // The step at which the job would stop never comes.
+  cluster_->daemon("w2").Signal(SIGSTOP);
+  Drain("s1");
+  const auto log = ReadFile(absl::StrCat(folder_, "/s1.log"));
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_THAT(*log, HasSubstr("leaves with pages that nobody has written down"));
+  EXPECT_THAT(*log, HasSubstr("job=1 generation=1 pages="));
+  const auto left = cluster_->AwaitDescription("job", "there is no checkpoint", kDeadline);
+  EXPECT_TRUE(left.ok()) << left.status();
+  cluster_->daemon("w2").Signal(SIGCONT);
+}
+
 TEST_F(DrainTest, WhoHasNothingToDoLeavesAtOnce) {
   cluster_->StartCoordinator("coordinator");
   cluster_->StartServer("s1");

@@ -238,7 +238,7 @@ TEST(CheckpointPolicyTest, AJobThatStopsCopiesTheStepThatNobodyHasBegun) {
   EXPECT_TRUE(policy.Wanted().empty());
   policy.SetStopping(true, absl::Seconds(50));
   EXPECT_EQ(policy.stop_step(), 6u);
-  EXPECT_EQ(policy.Wanted(), Steps{6});
+  EXPECT_TRUE(policy.Wanted().empty());
   policy.SetStopping(false, absl::Seconds(51));
   EXPECT_FALSE(policy.stop_step().has_value());
   EXPECT_TRUE(policy.Wanted().empty());
@@ -246,17 +246,53 @@ TEST(CheckpointPolicyTest, AJobThatStopsCopiesTheStepThatNobodyHasBegun) {
   policy.Advance(560, absl::Seconds(56));
   policy.SetStopping(true, absl::Seconds(56));
   EXPECT_EQ(policy.stop_step(), 562u);
+  policy.Advance(562, absl::Seconds(57));
+  policy.Advance(0, absl::Milliseconds(57299));
+  // There is no memory for a copy as long as pages may go on.
+  EXPECT_TRUE(policy.Wanted().empty());
+  policy.Advance(0, absl::Milliseconds(57300));
+  EXPECT_EQ(policy.Wanted(), Steps{562});
   for (const uint32_t server : {0, 2}) {
     ASSERT_TRUE(policy.OnSnapshot(server, Snapshot(562, 562)).ok());
   }
   EXPECT_EQ(policy.TakeReady()->step, 562u);
-  policy.OnEnd(562, absl::Seconds(57));
+  policy.OnEnd(562, absl::Seconds(58));
+  policy.Advance(0, absl::Seconds(59));
   EXPECT_EQ(policy.stop_step(), 562u);
   EXPECT_TRUE(policy.Wanted().empty());
 }
 
-TEST(CheckpointPolicyTest, AStopThatAllWorkersHavePassedIsGivenUpForALaterOne) {
+TEST(CheckpointPolicyTest, AStopThatAllWorkersHavePassedBeforeItIsAskedForIsGivenUpAtOnce) {
   CheckpointPolicy policy = OfAJobThatAsksForNone();
+  policy.Advance(1, absl::Seconds(10));
+  policy.SetStopping(true, absl::Seconds(10));
+  ASSERT_EQ(policy.stop_step(), 2u);
+  policy.Advance(3, absl::Seconds(11));
+  EXPECT_EQ(policy.stop_step(), 5u);
+  EXPECT_TRUE(policy.Wanted().empty());
+}
+
+TEST(CheckpointPolicyTest, TheStopHasNoRoomBesideTheOneCheckpointThatServersHaveMemoryFor) {
+  for (const bool room : {false, true}) {
+    CheckpointPolicy policy = Policy(room ? Every(20) : Every(0, 10), 0, 1000);
+    policy.Advance(10, absl::Seconds(10));
+    const uint64_t first = policy.Wanted().at(0);
+    for (const uint32_t server : {0, 2}) {
+      ASSERT_TRUE(policy.OnSnapshot(server, Snapshot(first, first)).ok());
+    }
+    ASSERT_TRUE(policy.TakeReady().has_value());
+    policy.Advance(first, absl::Seconds(20));
+    policy.SetStopping(true, absl::Seconds(20));
+    const uint64_t stop = *policy.stop_step();
+    EXPECT_EQ(policy.Wanted(), room ? (Steps{first, stop}) : Steps{first}) << room;
+    policy.Advance(stop, absl::Seconds(21));
+    policy.Advance(0, absl::Seconds(22));
+    EXPECT_EQ(policy.Wanted(), (Steps{first, stop}));
+  }
+}
+
+TEST(CheckpointPolicyTest, AStopThatAllWorkersHavePassedIsGivenUpForALaterOne) {
+  CheckpointPolicy policy = Policy(Every(50));
   policy.Advance(1, absl::Seconds(10));
   policy.SetStopping(true, absl::Seconds(10));
   ASSERT_EQ(policy.stop_step(), 2u);
@@ -279,8 +315,7 @@ TEST(CheckpointPolicyTest, WhatNobodyHeardMakesNoStopFarAhead) {
 
 TEST(CheckpointPolicyTest, AStopThatIsFarAheadComesNearerUntilAServerHasCopiedIt) {
   for (const bool copied : {false, true}) {
-    CheckpointPolicy policy({}, {{0, 2}, 0, 100000, std::nullopt, /*asked=*/false},
-                            absl::ZeroDuration());
+    CheckpointPolicy policy = Policy(Every(0, 1e6), 0, 100000);
     policy.Advance(10000, absl::Seconds(10));
     policy.SetStopping(true, absl::Seconds(10));
     ASSERT_EQ(policy.stop_step(), 10101u);
@@ -298,6 +333,8 @@ TEST(CheckpointPolicyTest, AStopIsHeldFromTheLastCopyUntilItIsWritten) {
   EXPECT_FALSE(policy.holds_stop());
   policy.SetStopping(true, absl::Seconds(1));
   ASSERT_EQ(policy.stop_step(), 1u);
+  policy.Advance(1, absl::Seconds(1));
+  policy.Advance(0, absl::Seconds(2));
   ASSERT_TRUE(policy.OnSnapshot(0, Snapshot(1, 1)).ok());
   EXPECT_FALSE(policy.holds_stop());
   ASSERT_TRUE(policy.OnSnapshot(2, Snapshot(1, 1)).ok());

@@ -923,6 +923,11 @@ class DrainTest : public TakeoverTest {
     return status;
   }
   bool IsDrained(const std::string& name) { return control_.IsDrained(alive_.at(name)); }
+  // The steps before the stop are done, and the coordinator has seen that the job stands.
+  void Stand(uint64_t job, uint64_t stop) {
+    Train(job, stop);
+    Pass(0.3);
+  }
   // "steps [2], stop 2".
   std::string Asked(const std::string& name, uint64_t job) {
     const auto assignment = AssignmentOf(name, job);
@@ -958,14 +963,17 @@ TEST_F(DrainTest, TheJobOfAWorkerStopsIsWrittenDownAndGoesOnElsewhere) {
   Train(job, 2);
   Drain("w-2");
   // The step that is under way is finished, and one that a fast job may have begun meanwhile.
+  EXPECT_EQ(Asked("s-1", job), "steps [], stop 3");
+  EXPECT_EQ(Asked("w-1", job), "steps [], stop 3");
+  // Servers have no memory for a copy of this job; when it stands, the copy takes none.
+  Train(job, 3);
+  EXPECT_EQ(Asked("s-1", job), "steps [], stop 3");
+  Stand(job, 3);
   EXPECT_EQ(Asked("s-1", job), "steps [3], stop 3");
-  EXPECT_EQ(Asked("w-1", job), "steps [3], stop 3");
   EXPECT_FALSE(IsDrained("w-2"));
   Copied(job, 3);
-  Write(3);
-  // The losses of its last step have not come.
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
-  Train(job, 3);
+  Write(3);
   EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-3 and servers s-1, again from step 3");
   EXPECT_EQ(Job(job).history(3).reason(), "worker w-2 drains; stopped before step 3");
   EXPECT_EQ(Job(job).progress().steps_done(), 3u);
@@ -988,10 +996,10 @@ TEST_F(DrainTest, WhatAllServersHaveCopiedNeedsNoWorkers) {
   const uint64_t job = RunningWithSpares(false);
   Train(job, 1);
   Drain("w-2");
-  Copied(job, 2);
+  Stand(job, 2);
   EXPECT_FALSE(IsDrained("w-2"));
   control_.TakeChanges();
-  Train(job, 2);
+  Copied(job, 2);
   EXPECT_TRUE(IsDrained("w-2"));
   // It hears of it at once.
   EXPECT_TRUE(control_.TakeChanges().assignments);
@@ -1017,14 +1025,79 @@ TEST_F(DrainTest, WhatAllServersHaveCopiedNeedsNoWorkers) {
   EXPECT_TRUE(control_.jobs().LossesOf(job).empty());
 }
 
+// The server that counts votes and the workers tell by ways of their own.
+TEST_F(DrainTest, AStepThatWasSkippedIsCountedOnceAlsoWhenItIsToldLate) {
+  const uint64_t job = RunningWithSpares(true);
+  const auto skipped = [](uint64_t step) {
+    v1::JobReport report;
+    report.mutable_skipped_step()->set_step(step);
+    report.mutable_skipped_step()->set_why("inf");
+    return report;
+  };
+  const auto messages = [this, job] {
+    std::vector<std::string> found;
+    const auto events = control_.jobs().EventsAfter(job, 0, 1000);
+    for (const v1::JobEvent& event : events->events) {
+      if (event.message().find("was skipped") != std::string::npos) {
+        found.push_back(event.message());
+      }
+    }
+    return found;
+  };
+  Drain("w-1");
+  Drain("w-3");
+  ASSERT_EQ(Asked("s-1", job), "steps [1], stop 1");
+  Copied(job, 1);
+  Train(job, 1);
+  resume_ = {1, 0};
+  const auto taken = control_.TakeCheckpoint();
+  ASSERT_TRUE(taken.has_value());
+  v1::CheckpointSummary summary;
+  summary.set_step(1);
+  control_.OnCheckpoint(*taken, std::vector<v1::CheckpointSummary>{summary}, Now());
+  PlanAll();
+  ASSERT_EQ(Job(job).state(), v1::QUEUED);
+  EXPECT_EQ(Job(job).skipped_steps(), 0u);
+  // Step 1 is done again, and told again.
+  EXPECT_TRUE(Report("s-1", job, {skipped(0), skipped(1)}).ok());
+  EXPECT_TRUE(Report("s-1", job, {skipped(0)}).ok());
+  EXPECT_EQ(Job(job).skipped_steps(), 1u);
+  EXPECT_EQ(messages().size(), 1u);
+  // Nobody else counts votes.
+  EXPECT_EQ(Report("s-2", job, {skipped(0)}).code(), absl::StatusCode::kAborted);
+  Join("w-4");
+  ASSERT_EQ(Job(job).state(), v1::STARTING);
+  EXPECT_TRUE(Report("s-1", job, {skipped(0)}).ok());
+  EXPECT_EQ(Job(job).skipped_steps(), 1u);
+  EXPECT_EQ(messages().size(), 1u);
+}
+
+TEST_F(DrainTest, AStepThatWasSkippedIsCountedOnceAlsoWhenTheJobHasGoneOn) {
+  const uint64_t job = RunningWithSpares(true);
+  Drain("w-2");
+  Copied(job, 1);
+  Train(job, 1);
+  Write(1);
+  // The checkpoint knows that there was no update.
+  ASSERT_EQ(Job(job).state(), v1::STARTING);
+  AllReady(job);
+  v1::JobReport report;
+  report.mutable_skipped_step()->set_step(0);
+  EXPECT_TRUE(Report("s-1", job, {report}).ok());
+  EXPECT_EQ(Job(job).skipped_steps(), 0u);
+  const auto events = control_.jobs().EventsAfter(job, 0, 1000);
+  EXPECT_EQ(events->events.back().message().substr(0, 18), "step 0 was skipped");
+}
+
 TEST_F(DrainTest, WhenItIsCopiedItIsTooLateToGoOn) {
   const uint64_t job = RunningWithSpares(false);
   Train(job, 1);
   ASSERT_TRUE(Cordon("w-2").ok());
+  Stand(job, 2);
   Copied(job, 2);
-  Train(job, 2);
   ASSERT_TRUE(Cordon("w-2", true).ok());
-  EXPECT_EQ(Asked("w-1", job), "steps [2], stop 2");
+  EXPECT_EQ(Asked("w-1", job), "steps [], stop 2");
+  EXPECT_EQ(Asked("s-1", job), "steps [2], stop 2");
   Write(2);
   EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-1, again from step 2");
 }
@@ -1033,8 +1106,8 @@ TEST_F(DrainTest, ALostServerIsALossAlsoWhenItIsCopied) {
   const uint64_t job = RunningWithSpares(false);
   Train(job, 1);
   Drain("w-2");
+  Stand(job, 2);
   Copied(job, 2);
-  Train(job, 2);
   Leave("s-1", "");
   EXPECT_EQ(StateOf(job), "FAILED: server s-1 left; there is no checkpoint to go on from");
 }
@@ -1060,9 +1133,27 @@ TEST_F(DrainTest, ThePagesOfAServerGoToAnother) {
   Drain("s-1");
   EXPECT_EQ(Asked("s-1", job), "steps [2], stop 2");
   Copied(job, 2);
-  Train(job, 2);
   Write(2);
+  // The losses of its last step have not come.
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  Train(job, 2);
   EXPECT_EQ(StateOf(job), "STARTING: on workers w-1, w-2 and servers s-2, again from step 2");
+  EXPECT_TRUE(IsDrained("s-1"));
+}
+
+// However long it takes: whoever writes it has deadlines of its own.
+TEST_F(DrainTest, AServerStaysUntilItsPagesAreWritten) {
+  const uint64_t job = RunningWithSpares(true);
+  Train(job, 1);
+  Drain("s-1");
+  Copied(job, 2);
+  Train(job, 2);
+  const auto taken = control_.TakeCheckpoint();
+  ASSERT_TRUE(taken.has_value());
+  Pass(700);
+  EXPECT_FALSE(IsDrained("s-1"));
+  EXPECT_EQ(Job(job).state(), v1::RUNNING);
+  control_.OnCheckpoint(*taken, absl::UnavailableError("server s-1: broken"), Now());
   EXPECT_TRUE(IsDrained("s-1"));
 }
 
@@ -1071,8 +1162,8 @@ TEST_F(DrainTest, SeveralMayDrainAtOnceAndTheJobWaitsForOthers) {
   Train(job, 1);
   Drain("w-1");
   Drain("w-2");
+  Stand(job, 2);
   Copied(job, 2);
-  Train(job, 2);
   Write(2);
   EXPECT_EQ(Job(job).history(3).reason(), "worker w-1, worker w-2 drain; stopped before step 2");
   EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-3)");
@@ -1085,10 +1176,9 @@ TEST_F(DrainTest, AStepThatAllWorkersHavePassedIsNotTheOne) {
   Pass(100);
   Train(job, 1);
   Drain("w-2");
-  ASSERT_EQ(Asked("w-1", job), "steps [2], stop 2");
+  ASSERT_EQ(Asked("w-1", job), "steps [], stop 2");
   Train(job, 3);
-  Pass(3);
-  EXPECT_EQ(Asked("w-1", job), "steps [5], stop 5");
+  EXPECT_EQ(Asked("w-1", job), "steps [], stop 5");
 }
 
 TEST_F(DrainTest, AJobAtItsEndEndsWhereItIs) {
@@ -1128,8 +1218,8 @@ TEST_F(DrainTest, WhenTheStepCannotBeWrittenDownTheJobSaysWhatIsDoneAgain) {
   const uint64_t job = RunningWithSpares(false);
   Train(job, 1);
   Drain("w-2");
+  Stand(job, 2);
   Copied(job, 2);
-  Train(job, 2);
   Write(2, false);
   EXPECT_EQ(
       Job(job).history(3).reason(),
@@ -1161,7 +1251,7 @@ TEST_F(DrainTest, WhatAUserTakesOutOfUseComesBackWhenHeSaysSo) {
   Train(job, 1);
   EXPECT_EQ(Cordon("nobody").code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(Cordon("w-2").ok());
-  EXPECT_EQ(Asked("w-1", job), "steps [2], stop 2");
+  EXPECT_EQ(Asked("w-1", job), "steps [], stop 2");
   ASSERT_TRUE(Cordon("w-2", true).ok());
   EXPECT_EQ(Asked("w-1", job), "steps []");
   EXPECT_EQ(Job(job).state(), v1::RUNNING);
@@ -1170,8 +1260,8 @@ TEST_F(DrainTest, WhatAUserTakesOutOfUseComesBackWhenHeSaysSo) {
   Leave("w-3", "");
   Join("w-3", 2);
   ASSERT_TRUE(Cordon("w-2").ok());
+  Stand(job, 2);
   Copied(job, 2);
-  Train(job, 2);
   Write(2);
   EXPECT_EQ(StateOf(job), "QUEUED: waiting for 1 of 2 workers (have: w-1)");
   ASSERT_TRUE(Cordon("w-3", true).ok());
@@ -1620,6 +1710,41 @@ TEST_F(SeveralJobsTest, TwoJobsTrainSideBySide) {
   EXPECT_EQ(PhaseOf("w-3", b), "none");
   RunToTheEnd(a);
   EXPECT_EQ(Job(a).state(), v1::SUCCEEDED);
+}
+
+class OneJobOfEachTest : public ControlPlaneTest {
+ protected:
+  static ControlPlane::Options Options() {
+    ControlPlane::Options options;
+    options.max_running_of_one = 1;
+    return options;
+  }
+  OneJobOfEachTest() : ControlPlaneTest(Options()) {}
+  uint64_t SubmitAs(const std::string& owner) {
+    JobTable::Submission submission = SubmissionOf(SmallJob("job", 1, 1));
+    submission.owner = owner;
+    const auto job = control_.Submit(std::move(submission), Now());
+    EXPECT_TRUE(job.ok()) << job.status();
+    PlanAll();
+    return job->id();
+  }
+};
+
+TEST_F(OneJobOfEachTest, TheNextOneOfTheSameUserWaitsForItsEnd) {
+  for (const char* name : {"w-1", "w-2", "w-3", "s-1"}) Join(name);
+  const uint64_t first = SubmitAs("ann");
+  const uint64_t second = SubmitAs("ann");
+  const uint64_t others = SubmitAs("bob");
+  EXPECT_EQ(StateOf(second),
+            "QUEUED: waiting for the end of a job of \"ann\": 1 of them run (job 1 (job)), the "
+            "limit is 1");
+  EXPECT_EQ(Job(others).state(), v1::STARTING);
+  AllReady(first);
+  RunToTheEnd(first);
+  EXPECT_EQ(Job(second).state(), v1::STARTING);
+  // Who has no name has no limit.
+  SubmitAs("");
+  EXPECT_EQ(Job(SubmitAs("")).reason().substr(0, 26), "waiting for 1 of 1 worker,");
 }
 
 TEST_F(SeveralJobsTest, AJobWithoutItsWorkersHoldsNone) {

@@ -242,18 +242,6 @@ TEST(ParameterPageTest, ANotFiniteGradientIsBlamedOnItsUse) {
               {"segment 3, use 1, shares [1,2)"});
 }
 
-TEST(ParameterPageTest, NewGenerationDropsTheGradientsOfEveryUse) {
-  ParameterPage page = MakePage(MakeSgd(1), {0}, 1, 2);
-  Add(&page, Key(0, {0, 1}, 1, 1), {100});
-  page.BeginGeneration(5, nullptr);
-  GradientKey key = Key(0, {0, 1}, 1, 0);
-  key.generation = 5;
-  EXPECT_FALSE(Add(&page, key, {1}));
-  key.use = 1;
-  EXPECT_TRUE(Add(&page, key, {2}));
-  EXPECT_EQ(page.current().weights.data()[0], -3);
-}
-
 TEST(ParameterPageTest, AWiderSpanReplacesWhatItCovers) {
   ParameterPage page = MakePage(MakeSgd(1), {0}, 4);
   EXPECT_FALSE(Add(&page, Key(0, {1, 2}, 1), {2}));
@@ -430,34 +418,12 @@ TEST(ParameterPageTest, NotFiniteErrorNamesOnlyAFewSpansAndKnowsOverflow) {
   ExpectError(&page, Key(0, {16, 20}), {3e38f}, kInvalid, {"overflow"});
 }
 
-TEST(ParameterPageTest, NewGenerationDropsParkedGradientsAndKeepsTheVersions) {
-  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
-  Add(&page, Key(0, {0, 2}, 1), {4});
-  Add(&page, Key(1, {0, 1}, 1), {100});
-  page.BeginGeneration(5, nullptr);
-  EXPECT_EQ(page.generation(), 5u);
-  EXPECT_EQ(page.current().step, 1u);
-  EXPECT_EQ(page.previous()->step, 0u);
-  GradientKey key = Key(1, {1, 2}, 1);
-  ExpectError(&page, key, {1}, absl::StatusCode::kAborted, {"generation"});
-  key.generation = 5;
-  EXPECT_FALSE(Add(&page, key, {1}));  // share 0 of the older generation is gone
-  key.span = {0, 1};
-  EXPECT_TRUE(Add(&page, key, {1}));
-  EXPECT_EQ(page.current().weights.data()[0], -5);
-  // A redone gradient of a page that was further is ignored.
-  key.step = 0;
-  EXPECT_FALSE(Add(&page, key, {1}));
+TEST(ParameterPageTest, AGradientOfAStepThatIsOverIsIgnored) {
+  ParameterPage page = MakePage(MakeSgd(1), {0}, 1);
+  EXPECT_TRUE(Add(&page, Key(0, {0, 1}), {4}));
+  EXPECT_FALSE(Add(&page, Key(0, {0, 1}), {5}));
   EXPECT_EQ(page.ignored().finished, 1u);
-}
-
-TEST(ParameterPageTest, AGenerationThatIsNotNewerChangesNothing) {
-  ParameterPage page = MakePage(MakeSgd(1), {0}, 2);
-  Add(&page, Key(0, {0, 1}), {1});
-  page.BeginGeneration(2, nullptr);
-  page.BeginGeneration(1, nullptr);
-  EXPECT_EQ(page.generation(), 2u);
-  EXPECT_TRUE(Add(&page, Key(0, {1, 2}), {1}));
+  EXPECT_EQ(page.current().weights.data()[0], -4);
 }
 
 TEST(ParameterPageTest, ReducedPageKeepsOnlyTheNewestWeights) {
@@ -618,28 +584,25 @@ TEST(VotingPageTest, ASkippedStepKeepsTheBufferAndNamesWhoIsToBlame) {
   EXPECT_EQ(page.updates(), 1u);
 }
 
-TEST(VotingPageTest, StaysCompleteInANewGenerationAndVotesAgain) {
+TEST(VotingPageTest, VotesOnTheStepAndTheOneBeforeCanBeCastAgain) {
   ParameterPage page = MakeVotingPage({0}, 1);
   ASSERT_TRUE(page.Begin(RateOfOne()).ok());
   ASSERT_TRUE(page.Add(Key(0, {0, 1}), OnePiece({0.5f})).ok());
   ASSERT_TRUE(page.Decide(Decision(0, 0.25)).ok());
   ASSERT_TRUE(page.Add(Key(1, {0, 1}), OnePiece({0.25f})).ok());
-  page.BeginGeneration(3, nullptr);
   const std::vector<ParameterPage::Vote> votes = page.Votes();
   ASSERT_EQ(votes.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(votes[i].generation, 3u);
+    EXPECT_EQ(votes[i].generation, 2u);
     EXPECT_EQ(votes[i].step, i);
   }
   EXPECT_EQ(votes[0].vote.value(0), 0.25);
   EXPECT_EQ(votes[1].vote.value(0), 0.0625);
-  // The redone gradient and a decision of the older generation change nothing.
-  GradientKey redone = Key(1, {0, 1});
-  redone.generation = 3;
-  EXPECT_FALSE(Add(&page, redone, {0.25f}));
+  // A gradient that comes again and a decision of an older generation change nothing.
+  EXPECT_FALSE(Add(&page, Key(1, {0, 1}), {0.25f}));
   EXPECT_EQ(page.ignored().covered, 1u);
-  EXPECT_FALSE(page.Decide(Decision(1, 0.0625, 2))->publish.has_value());
-  ASSERT_TRUE(page.Decide(Decision(1, 0.0625, 3))->publish.has_value());
+  EXPECT_FALSE(page.Decide(Decision(1, 0.0625, 1))->publish.has_value());
+  ASSERT_TRUE(page.Decide(Decision(1, 0.0625))->publish.has_value());
   EXPECT_EQ(page.current().weights.data()[0], -0.75f);
 }
 

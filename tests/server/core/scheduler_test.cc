@@ -306,6 +306,28 @@ TEST(SchedulerTest, AJobLeavesAKindToTheOneInFrontThatWaitsForIt) {
   EXPECT_EQ(Reasons(snapshot)[1], "5: waiting behind job 4 (front)");
 }
 
+TEST(SchedulerTest, WhoHasAsManyJobsAsHeMayWaitsForTheirEndAndHoldsBackNobody) {
+  QueuedJob large{5, "large", 3, 1};
+  QueuedJob small{6, "small", 1, 1};
+  large.owner = "ann";
+  small.owner = "bob";
+  ClusterSnapshot snapshot = Snapshot({"w1", "w2", "w3", "w4"}, {"s1"}, {large, small});
+  snapshot.running = {{3, "r", 0, {"w1"}, {{"s1", 0}}, "ann"}};
+  // It starts on what is free.
+  EXPECT_EQ(Started(snapshot), "5: w2 w3 w4 on s1");
+  snapshot.max_running_of_one = 2;
+  EXPECT_EQ(Started(snapshot), "5: w2 w3 w4 on s1");
+  snapshot.max_running_of_one = 1;
+  // The other one takes of what the first would need.
+  EXPECT_EQ(Started(snapshot), "6: w2 on s1");
+  snapshot.queued.pop_back();
+  EXPECT_EQ(Reasons(snapshot), (Names{"5: waiting for the end of a job of \"ann\": 1 of them run "
+                                      "(job 3 (r)), the limit is 1"}));
+  // Who has no name is nobody in particular.
+  snapshot.queued[0].owner = snapshot.running[0].owner = "";
+  EXPECT_EQ(Started(snapshot), "5: w2 w3 w4 on s1");
+}
+
 TEST(SchedulerTest, LikelyWorkersAreThoseOfTheKindThatHasEnough) {
   const ClusterSnapshot snapshot = MixedCluster({});
   EXPECT_EQ(LikelyWorkers({0, "a", 2, 1}, snapshot.workers), (Names{"g1", "g2"}));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,11 +73,13 @@ CheckpointLayout FilesLayout() {
 }
 
 // Array `array` of a page is filled with numbers that say where they belong.
-std::string Payload(uint64_t step, uint32_t segment, uint64_t first, uint64_t count) {
+std::string Payload(uint64_t step, uint32_t segment, uint64_t first, uint64_t count,
+                    uint32_t variant = 0) {
   std::vector<uint32_t> values;
   for (uint32_t array = 0; array < 3; ++array) {
     for (uint64_t i = 0; i < count; ++i) {
-      values.push_back(static_cast<uint32_t>((array * 7 + segment) * 1'000'003 + first + i + step));
+      values.push_back(
+          static_cast<uint32_t>((array * 7 + segment) * 1'000'003 + first + i + step + variant));
     }
   }
   std::string bytes(values.size() * 4, '\0');
@@ -110,14 +113,14 @@ void ForEachPage(const Visit& visit) {
 }
 
 absl::Status Write(const CheckpointStore& store, uint64_t job, uint64_t step,
-                   const std::string& name = "mnist") {
+                   const std::string& name = "mnist", uint32_t variant = 0) {
   absl::StatusOr<std::unique_ptr<CheckpointOutput>> output =
       store.BeginOutput(Manifest(job, step, name), FilesLayout());
   if (!output.ok()) return output.status();
   absl::Status status;
   ForEachPage([&](uint32_t segment, uint64_t first, uint64_t count) {
     status.Update((*output)->Add(Header(job, step, segment, first, count),
-                                 Payload(step, segment, first, count)));
+                                 Payload(step, segment, first, count, variant)));
   });
   if (!status.ok()) return status;
   return (*output)->Commit().status();
@@ -379,7 +382,7 @@ TEST(CheckpointStoreTest, RefusesPagesThatDoNotFit) {
 // Ends the process instead of the operation of a number, counted from 1.
 class KilledDisk : public Disk {
  public:
-  explicit KilledDisk(int last) : left_(last) {}
+  explicit KilledDisk(int last, bool exchanges = true) : left_(last), exchanges_(exchanges) {}
   absl::Status MakeFolder(const std::string& path) override {
     Count();
     return Disk::MakeFolder(path);
@@ -404,6 +407,10 @@ class KilledDisk : public Disk {
     Count();
     return Disk::Rename(from, to);
   }
+  absl::Status Exchange(const std::string& one, const std::string& other) override {
+    Count();
+    return exchanges_ ? Disk::Exchange(one, other) : absl::UnimplementedError("cannot");
+  }
   absl::Status RemoveFolder(const std::string& path) override {
     Count();
     return Disk::RemoveFolder(path);
@@ -414,6 +421,7 @@ class KilledDisk : public Disk {
     if (--left_ == 0) _exit(9);
   }
   int left_;
+  const bool exchanges_;
 };
 
 TEST(CheckpointStoreTest, KilledBetweenAnyTwoOperationsLeavesNothingOrAll) {
@@ -477,6 +485,80 @@ TEST(CheckpointStoreTest, KilledWhileAStepIsWrittenAgainLeavesTheOneThatIsThere)
   ASSERT_FALSE(store.Verify("1/20").ok());
   ASSERT_TRUE(Write(store, 1, 20).ok());
   EXPECT_TRUE(store.Verify("1/20").ok());
+}
+
+// The first numbers of the checkpoint of step 20, which tell the variant; why there is none that is
+// good.
+std::string VariantOf(const CheckpointStore& store) {
+  const absl::StatusOr<std::unique_ptr<CheckpointInput>> input = store.OpenInput(1, 20);
+  if (!input.ok()) return std::string(input.status().message());
+  if (const absl::Status good = (*input)->Verify(); !good.ok()) return std::string(good.message());
+  const std::string bytes = *(*input)->Read(1, 0, 100);
+  for (const uint32_t variant : {0, 1}) {
+    if (bytes == Payload(20, 1, 0, 100, variant)) return absl::StrCat("variant ", variant);
+  }
+  return "neither";
+}
+
+std::vector<std::string> FoldersOf(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+class ReplaceTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ReplaceTest, KilledWhileAnotherTakesItsPlaceLeavesOneOfTheTwo) {
+  const bool exchanges = GetParam();
+  const std::string root = testing::FreshFolder(exchanges ? "exchanged" : "aside");
+  const CheckpointStore store(root);
+  std::set<std::string> seen;
+  std::string found;
+  bool finished = false;
+  for (int last = 1; !finished; ++last) {
+    ASSERT_LT(last, 100);
+    if (found != "variant 0") {
+      ASSERT_TRUE(store.RemoveJob(1).ok());
+      ASSERT_TRUE(Write(store, 1, 20).ok());
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      KilledDisk disk(last, exchanges);
+      _exit(Write(CheckpointStore(root, &disk), 1, 20, "mnist", 1).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_NE(WEXITSTATUS(status), 1) << last;
+    finished = WEXITSTATUS(status) == 0;
+    const std::string at_once = VariantOf(store);
+    // Where names cannot be exchanged it may take the next process to see it.
+    ASSERT_TRUE(store.RemoveLeftovers().ok());
+    found = VariantOf(store);
+    EXPECT_TRUE(found == "variant 0" || found == "variant 1") << last << ": " << found;
+    if (exchanges) {
+      EXPECT_EQ(at_once, found) << last;
+    }
+    EXPECT_THAT(FoldersOf(root + "/1"), ElementsAre("step-20"));
+    seen.insert(found);
+  }
+  EXPECT_EQ(VariantOf(store), "variant 1");
+  EXPECT_EQ(seen.size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Disks, ReplaceTest, ::testing::Bool());
+
+TEST(CheckpointStoreTest, WhatStoodAsideIsThereAgainWhenTheNextOneIsBegun) {
+  const std::string root = testing::FreshFolder("stood-aside");
+  const CheckpointStore store(root);
+  for (const uint64_t step : {10, 20}) ASSERT_TRUE(Write(store, 1, step).ok());
+  ASSERT_TRUE(Disk::Real().Rename(root + "/1/step-20", root + "/1/step-20.replaced").ok());
+  ASSERT_TRUE(Disk::Real().MakeFolder(root + "/1/step-10.replaced").ok());
+  ASSERT_TRUE(Write(store, 1, 30).ok());
+  EXPECT_THAT(FoldersOf(root + "/1"), UnorderedElementsAre("step-10", "step-20", "step-30"));
+  EXPECT_EQ(VariantOf(store), "variant 0");
 }
 
 }  // namespace

@@ -188,19 +188,14 @@ TEST(SharedPageTest, WeightsThatWereSentNeverChange) {
   }
 }
 
-TEST(SharedPageTest, NewGenerationLetsGoOfTheSubscribersOfTheOldOne) {
+TEST(SharedPageTest, OnlyItsOwnGenerationIsServed) {
   const std::unique_ptr<SharedPage> page = MakePage(1);
-  const auto old = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(page->Subscribe(1, 0, old).ok());
-  page->BeginGeneration(1, nullptr);  // the same: nothing happens
-  EXPECT_EQ(old.use_count(), 2);
-  page->BeginGeneration(2, nullptr);
-  EXPECT_EQ(old.use_count(), 1);
-  EXPECT_EQ(page->Subscribe(1, 0, old).code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(page->Subscribe(3, 0, old).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Complete(page.get(), 0).code(), absl::StatusCode::kAborted);
-  ASSERT_TRUE(page->Subscribe(2, 0, old).ok());
-  EXPECT_EQ(page->Read().header.generation(), 2u);
+  const auto sink = std::make_shared<RecordingSink>();
+  EXPECT_EQ(page->Subscribe(0, 0, sink).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(page->Subscribe(2, 0, sink).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(sink.use_count(), 1);
+  ASSERT_TRUE(page->Subscribe(1, 0, sink).ok());
+  EXPECT_EQ(page->Read().header.generation(), 1u);
 }
 
 TEST(SharedPageTest, ErrorsOfThePageComeThrough) {
