@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,23 +26,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/security/openssl_ptr.h"
 
 namespace sangam {
 namespace {
 
-template <auto Free>
-struct Freed {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-using Memory = std::unique_ptr<BIO, Freed<BIO_free_all>>;
-using Extension = std::unique_ptr<X509_EXTENSION, Freed<X509_EXTENSION_free>>;
-using Names = std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES_free>>;
-using Number = std::unique_ptr<BIGNUM, Freed<BN_free>>;
+using openssl::Certificate;
+using openssl::Extension;
+using openssl::Key;
+using openssl::Names;
+using openssl::Number;
+using Memory = openssl::Bio;
 
 constexpr size_t kLongestLabel = 63;
 constexpr char kScheme[] = "spiffe://";

@@ -60,8 +60,9 @@ int Serve(const Invocation& invocation, const ServerFlags& flags, const FlagSet&
   }
   reload->OnReload("credentials", [&credentials]() -> absl::StatusOr<std::string> {
     (*credentials)->Reload();
-    return "";
+    return (*credentials)->TakeNews();
   });
+  reload->OnReload("audit_log", [&credentials] { return (*credentials)->audit_log()->Reopen(); });
   DaemonAdmin admin({options.coordinate ? "coordinator" : "server", options.name,
                      options.incarnation, FlagsInEffect(set)});
   const absl::Status shown = admin.Serve(flags.admin);

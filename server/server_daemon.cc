@@ -324,9 +324,22 @@ std::string ServerDaemon::Describe() const {
 void ServerDaemon::Drain(absl::Duration timeout) {
   if (coordinator_ != nullptr && state_dir_ == nullptr) return;
   const absl::Duration end = Clock::Real().Steady() + timeout;
-  if (agent_ != nullptr) agent_->Drain(timeout);
-  if (checkpoint_writer_ != nullptr) {
-    checkpoint_writer_->AwaitIdle(end - Clock::Real().Steady());
+  if (agent_ != nullptr && !agent_->Drain(timeout)) LogLostJobs();
+  if (checkpoint_writer_ != nullptr &&
+      !checkpoint_writer_->AwaitIdle(end - Clock::Real().Steady())) {
+    LogWarning("ends while a checkpoint is written; its job goes on from the one before",
+               "timeout=%s", absl::FormatDuration(timeout));
+  }
+}
+
+void ServerDaemon::LogLostJobs() const {
+  if (shards_ == nullptr) return;
+  for (const ShardTable::JobFacts& facts : shards_->Jobs()) {
+    if (facts.held) continue;
+    LogError(
+        "leaves with pages that nobody has written down; the job goes back to its last checkpoint, "
+        "and fails without one",
+        "job=%d generation=%d pages=%d", facts.job, facts.generation, facts.pages);
   }
 }
 

@@ -109,6 +109,8 @@ class ServerDaemon : public AdminSource {
 
  private:
   explicit ServerDaemon(const ServerOptions& options);
+  // The daemon leaves before it is drained: says what becomes of the jobs whose pages it has.
+  void LogLostJobs() const;
   // As a server.
   v1::DaemonIdentity Identity() const;
   absl::Status Serve();

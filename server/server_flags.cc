@@ -96,6 +96,7 @@ absl::StatusOr<ServerOptions> ServerFlags::Options() const {
   options.stalled_call_timeout = limits.stalled_call_timeout;
   options.control.max_queued = limits.max_queued_jobs;
   options.control.max_queued_of_one = limits.max_queued_jobs_of_one;
+  options.control.max_running_of_one = limits.max_running_jobs_of_one;
   options.control.lease = lease;
   options.control.keep_finished_jobs = keep_finished_jobs;
   options.control.link_bytes_per_second = link_gbps * 1e9 / 8;

@@ -18,6 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/admin/http_connection.h"
@@ -37,17 +38,35 @@ constexpr char kJson[] = "application/json";
 
 // How late the server sees that it is to end.
 constexpr absl::Duration kLook = absl::Milliseconds(200);
+// After an accept that failed.
+constexpr useconds_t kPauseUs = 10'000;
 
-// Whether a request was meant for an address, or for the machine that it comes from. The name of
-// somebody else's page can be made to stand for this machine (DNS rebinding), whose scripts may
-// then ask here; it is the name that the browser sends.
-bool IsAddressOrLocalhost(const std::string& host_header) {
+// The name of somebody else's page can be made to stand for this machine (DNS rebinding), whose
+// scripts may then ask here; it is the name that the browser sends.
+std::string HostIn(const std::string& host_header) {
   absl::StatusOr<HostPort> found = ParseHostPort(host_header);
   if (!found.ok()) found = ParseHostPort(absl::StrCat(host_header, ":0"));
-  if (!found.ok()) return false;
+  return found.ok() ? found->host : "";
+}
+
+bool IsAddress(const std::string& host) {
   in6_addr unused;
-  return found->host == "localhost" || inet_pton(AF_INET, found->host.c_str(), &unused) == 1 ||
-         inet_pton(AF_INET6, found->host.c_str(), &unused) == 1;
+  return inet_pton(AF_INET, host.c_str(), &unused) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &unused) == 1;
+}
+
+// Whether a request was meant for an address, or for the machine that it comes from.
+bool IsAddressOrLocalhost(const std::string& host_header) {
+  const std::string host = HostIn(host_header);
+  return host == "localhost" || IsAddress(host);
+}
+
+// Whether a program of this machine asks under a name that anybody can have bought. Names without a
+// dot are of the machine and its network.
+bool IsAskedByAForeignName(const httplib::Request& request) {
+  if (!IsLoopback(request.remote_addr) || !request.has_header("Host")) return false;
+  const std::string host = HostIn(request.get_header_value("Host"));
+  return host.empty() || (absl::StrContains(host, '.') && !IsAddress(host));
 }
 
 // Parses requests and finds their pages; listening is not its business.
@@ -67,6 +86,13 @@ class Pages final : public httplib::Server {
       response.set_header("X-Content-Type-Options", "nosniff");
       response.set_header("Cache-Control", "no-store");
       const bool reads = request.method == "GET" || request.method == "HEAD";
+      const bool probes = request.path == "/livez" || request.path == "/readyz";
+      if (reads && !probes && IsAskedByAForeignName(request)) {
+        response.status = 403;
+        response.set_content("Host: expected an address, localhost or a name without dots\n",
+                             kText);
+        return HandlerResponse::Handled;
+      }
       if (reads) return HandlerResponse::Unhandled;
       if (request.method == "PUT" && request.path == "/loglevel") {
         // Here, since no body is awaited here.
@@ -171,7 +197,12 @@ class HttpAdminServer final : public AdminServer {
       }
       if (look[0].revents == 0) continue;
       const int fd = listener_->Accept();
-      if (fd >= 0) silent.push_back({fd, POLLIN, 0});
+      if (fd >= 0) {
+        silent.push_back({fd, POLLIN, 0});
+      } else {
+        // For want of a descriptor the listener stays readable, and the loop would spin.
+        usleep(kPauseUs);
+      }
       if (silent.size() <= options_.max_waiting) continue;
       close(silent.front().fd);
       silent.pop_front();

@@ -30,7 +30,9 @@ struct AdminPages {
 //   /metrics   for Prometheus
 //   /statusz   JSON
 //   /loglevel  GET: the level; PUT ?level=debug: another one, for callers on this machine
-// Nothing else changes anything. One request a connection. Bounded whatever comes: threads, waiting
+// Nothing else changes anything. Programs of this machine are answered with more than probes only
+// where they ask for an address, localhost or a name without dots: a browser's page of another name
+// is nobody to tell. One request a connection. Bounded whatever comes: threads, waiting
 // connections, a connection's time and bytes. Thread-safe.
 class AdminServer {
  public:

@@ -18,14 +18,18 @@ enum class Refusal {
   kMessageSize,       // a message that is too long
   kCalls,             // too many calls at once
   kQueuedJobs,        // too many jobs in the queue
+  kNotTls,            // a connection that does not begin with TLS, where it must
+  kCredentials,       // a call without credentials, or with such as are not valid
+  kRights,            // a call that the caller's role may not make, a stream in another one's name
 };
-inline constexpr size_t kNumRefusals = 8;
+inline constexpr size_t kNumRefusals = 11;
 
 // As it stands in metrics: lower case, words joined by '_'.
 constexpr const char* RefusalName(Refusal refusal) {
   constexpr const char* kNames[kNumRefusals] = {
       "memory_budget", "connections", "silent_connection", "stalled_call", "missing_message",
-      "message_size",  "calls",       "queued_jobs"};
+      "message_size",  "calls",       "queued_jobs",       "not_tls",      "credentials",
+      "rights"};
   return kNames[static_cast<size_t>(refusal)];
 }
 

@@ -1,14 +1,17 @@
 #include "common/flags/completion.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/flags/flags.h"
 
 namespace sangam {
@@ -18,13 +21,36 @@ namespace {
 bool IsFolder(const FlagSet::Flag& flag) { return absl::StrContains(flag.text.value, "DIR"); }
 bool IsFile(const FlagSet::Flag& flag) { return absl::StrContains(flag.text.value, "FILE"); }
 
-// What may stand at the place of the first argument: words, or a file.
-std::vector<std::string> FirstWords(const CompletedVerb& verb) {
-  const std::vector<std::string> arguments = absl::StrSplit(verb.arguments, ' ');
-  if (!absl::StrContains(arguments[0], '|')) return {};
-  return absl::StrSplit(arguments[0], '|');
+// The alternatives of each argument: "a|b" is words to write, "NAME|FILE" what stands for others;
+// brackets say that it may be left out.
+std::vector<std::vector<std::string>> ArgumentsOf(const CompletedVerb& verb) {
+  std::vector<std::vector<std::string>> arguments;
+  for (absl::string_view argument : absl::StrSplit(verb.arguments, ' ', absl::SkipEmpty())) {
+    absl::ConsumePrefix(&argument, "[");
+    absl::ConsumeSuffix(&argument, "]");
+    arguments.push_back(absl::StrSplit(argument, '|'));
+  }
+  return arguments;
 }
-bool TakesFile(const CompletedVerb& verb) { return absl::StartsWith(verb.arguments, "FILE"); }
+
+// The words that may stand at the place of the first argument.
+std::vector<std::string> FirstWords(const CompletedVerb& verb) {
+  std::vector<std::string> words;
+  const std::vector<std::vector<std::string>> arguments = ArgumentsOf(verb);
+  if (arguments.empty()) return words;
+  for (const std::string& word : arguments[0]) {
+    if (absl::ascii_islower(static_cast<unsigned char>(word[0]))) words.push_back(word);
+  }
+  return words;
+}
+
+// Whether a file may be an argument: behind the word where there are words.
+bool TakesFile(const CompletedVerb& verb) {
+  const std::vector<std::vector<std::string>> arguments = ArgumentsOf(verb);
+  return std::any_of(arguments.begin(), arguments.end(), [](const auto& alternatives) {
+    return std::find(alternatives.begin(), alternatives.end(), "FILE") != alternatives.end();
+  });
+}
 
 // The first sentence.
 std::string Short(absl::string_view text) {
@@ -59,6 +85,19 @@ std::string BashValues(const CompletedVerb& verb, const FlagSet::Flag& flag) {
   return absl::StrCat("    ", verb.name, ":--", flag.text.name, ") ", action, "; return ;;\n");
 }
 
+std::string BashArguments(const CompletedVerb& verb) {
+  const std::vector<std::string> words = FirstWords(verb);
+  const absl::string_view files = "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"))";
+  if (words.empty()) {
+    return TakesFile(verb) ? absl::StrCat("    ", verb.name, ") ", files, " ;;\n") : "";
+  }
+  return absl::StrCat("    ", verb.name, ")\n      if [[ \" $before \" =~ ' '(",
+                      absl::StrJoin(words, "|"), ")' ' ]]; then\n        ",
+                      TakesFile(verb) ? files : ":", "\n      else\n        ",
+                      "COMPREPLY=($(compgen -W ", Quoted(absl::StrJoin(words, " ")),
+                      " -- \"$cur\"))\n      fi\n      ;;\n");
+}
+
 std::vector<std::string> FlagWords(const FlagSet& flags) {
   std::vector<std::string> words;
   for (const FlagSet::Flag& flag : flags.flags()) {
@@ -83,14 +122,7 @@ std::string BashCompletion(absl::string_view program, const std::vector<Complete
     }
     absl::StrAppend(&flags, "    ", verb.name,
                     ") flags=", Quoted(absl::StrJoin(FlagWords(*verb.flags), " ")), " ;;\n");
-    const std::vector<std::string> words = FirstWords(verb);
-    if (!words.empty()) {
-      absl::StrAppend(&arguments, "    ", verb.name, ") COMPREPLY=($(compgen -W ",
-                      Quoted(absl::StrJoin(words, " ")), " -- \"$cur\")) ;;\n");
-    } else if (TakesFile(verb)) {
-      absl::StrAppend(&arguments, "    ", verb.name,
-                      ") compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n");
-    }
+    absl::StrAppend(&arguments, BashArguments(verb));
   }
   names.emplace_back("help");
   const std::string function = absl::StrCat("_", absl::StrReplaceAll(program, {{"-", "_"}}));
@@ -98,7 +130,7 @@ std::string BashCompletion(absl::string_view program, const std::vector<Complete
   return absl::StrCat(
       "# bash completion for ", program, "\n", function, "() {\n",
       "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-      "  local verb=\"${COMP_WORDS[1]}\" flags=''\n"
+      "  local verb=\"${COMP_WORDS[1]}\" flags='' before=''\n"
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n"
       "    COMPREPLY=($(compgen -W ",
@@ -129,6 +161,7 @@ std::string BashCompletion(absl::string_view program, const std::vector<Complete
       "fi\n"
       "    return\n"
       "  fi\n"
+      "  before=\"${COMP_WORDS[*]:2:COMP_CWORD-2}\"\n"
       "  case \"$verb\" in\n",
       arguments,
       "  esac\n"
@@ -179,8 +212,9 @@ std::string ZshCompletion(absl::string_view program, const std::vector<Completed
     const std::vector<std::string> words = FirstWords(verb);
     if (!words.empty()) {
       absl::StrAppend(&text, " \\\n        '1:what:(", absl::StrJoin(words, " "), ")'");
-    } else if (TakesFile(verb)) {
-      absl::StrAppend(&text, " \\\n        '1:file:_files'");
+    }
+    if (TakesFile(verb)) {
+      absl::StrAppend(&text, " \\\n        '", words.empty() ? 1 : 2, ":file:_files'");
     }
     absl::StrAppend(&text, " \\\n        '--help[Show help]'\n      ;;\n");
   }
@@ -189,15 +223,25 @@ std::string ZshCompletion(absl::string_view program, const std::vector<Completed
 }
 
 std::string FishCompletion(absl::string_view program, const std::vector<CompletedVerb>& verbs) {
-  std::string text =
-      absl::StrCat("# fish completion for ", program, "\ncomplete -c ", program, " -f\n");
+  // fish looks for a verb among all words, so that "checkpoint list" would be taken for "list".
+  const std::string is_verb =
+      absl::StrCat("__", absl::StrReplaceAll(program, {{"-", "_"}}), "_verb_is");
+  std::string text = absl::StrCat("# fish completion for ", program, "\nfunction ", is_verb,
+                                  "\n  set -l words (commandline -opc)\n"
+                                  "  test (count $words) -gt 1; and test $words[2] = $argv[1]\n"
+                                  "end\ncomplete -c ",
+                                  program, " -f\n");
   for (const CompletedVerb& verb : verbs) {
     absl::StrAppend(&text, "complete -c ", program, " -n __fish_use_subcommand -a ", verb.name,
                     " -d ", Quoted(Short(verb.summary)), "\n");
   }
   for (const CompletedVerb& verb : verbs) {
-    const std::string begin = absl::StrCat("complete -c ", program, " -n ",
-                                           Quoted("__fish_seen_subcommand_from " + verb.name));
+    const auto when = [&program](const std::string& condition) {
+      return absl::StrCat("complete -c ", program, " -n ", Quoted(condition));
+    };
+    const std::string here = absl::StrCat(is_verb, " ", verb.name);
+    const std::string seen = "__fish_seen_subcommand_from ";
+    const std::string begin = when(here);
     for (const FlagSet::Flag& flag : verb.flags->flags()) {
       if (flag.text.hidden) continue;
       absl::StrAppend(&text, begin, " -l ", flag.text.name);
@@ -212,10 +256,14 @@ std::string FishCompletion(absl::string_view program, const std::vector<Complete
       absl::StrAppend(&text, " -d ", Quoted(Short(flag.text.help)), "\n");
     }
     const std::vector<std::string> words = FirstWords(verb);
+    const std::string list = absl::StrJoin(words, " ");
     if (!words.empty()) {
-      absl::StrAppend(&text, begin, " -a ", Quoted(absl::StrJoin(words, " ")), "\n");
-    } else if (TakesFile(verb)) {
-      absl::StrAppend(&text, begin, " -F\n");
+      absl::StrAppend(&text, when(absl::StrCat(here, "; and not ", seen, list)), " -a ",
+                      Quoted(list), "\n");
+    }
+    if (TakesFile(verb)) {
+      absl::StrAppend(&text, words.empty() ? begin : when(absl::StrCat(here, "; and ", seen, list)),
+                      " -F\n");
     }
   }
   return text;

@@ -116,8 +116,12 @@ void FlagSet::AddChoice(const Text& text, const std::vector<std::string>& choice
   Flag* const flag =
       Add(shown, *target, [target, choices](absl::string_view value, bool) -> absl::Status {
         if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-          return MalformedValue(
-              value, absl::StrCat(absl::StrJoin(choices, " or "), DidYouMean(value, choices)));
+          std::string expected = choices.back();
+          if (choices.size() > 1) {
+            expected = absl::StrCat(absl::StrJoin(choices.begin(), choices.end() - 1, ", "), " or ",
+                                    expected);
+          }
+          return MalformedValue(value, absl::StrCat(expected, DidYouMean(value, choices)));
         }
         *target = std::string(value);
         return absl::OkStatus();

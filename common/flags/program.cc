@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/version.h"
+#include "common/flags/build_label.h"
 #include "common/flags/flags.h"
 #include "common/flags/wrap.h"
 
@@ -37,8 +38,12 @@ std::string HelpPage(const ProgramText& program, const FlagSet& flags) {
 }
 
 std::string VersionLine(absl::string_view program, absl::string_view more) {
+  const absl::string_view label = kBuildLabel;
+  // Of a build that was not stamped.
+  const bool stamped = !label.empty() && label != "redacted";
   return absl::StrCat(program, " ", kVersion, " (protocol ", kProtocolVersion,
-                      more.empty() ? "" : ", ", more, ")\n");
+                      stamped ? ", commit " : "", stamped ? label : "", more.empty() ? "" : ", ",
+                      more, ")\n");
 }
 
 }  // namespace sangam

@@ -26,7 +26,8 @@ struct ProgramText {
 // Summary, usage, examples, flags and details, in lines of at most 80 columns.
 std::string HelpPage(const ProgramText& program, const FlagSet& flags);
 
-// "sangam-server 0.1.0 (protocol 2, CUDA no)". Other programs may add their part.
+// "sangam-server 0.1.0 (protocol 2, commit 3f2c9e1, CUDA no)"; the commit where the build was
+// stamped with it (build_label.h). Other programs may add their part.
 std::string VersionLine(absl::string_view program, absl::string_view more = "");
 
 }  // namespace sangam

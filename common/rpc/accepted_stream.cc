@@ -68,6 +68,10 @@ void AcceptedStream::OnFinished(const absl::Status& status) {
     MutexLock lock(&mutex_);
     stream = std::move(stream_);
   }
+  if (absl::IsPermissionDenied(status)) {
+    CountRefusal(options_.counts, Refusal::kRights);
+    Audit(std::as_const(*stream).context(), words_.method, "", status);
+  }
   if (status.ok()) {
     Log(LogLevel::kInfo, absl::StrCat(words_.stream, " closed"), LogFields());
   } else {

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -39,6 +40,8 @@ constexpr size_t kMaxSilent = 256;
 // Descriptors for everything else: files, connections that this process opens.
 constexpr size_t kOtherFiles = 64;
 constexpr int kAcceptsAtOnce = 64;
+// The kind of the record that begins TLS.
+constexpr uint8_t kTlsHandshake = 22;
 
 struct SocketAddress {
   sockaddr_storage storage = {};
@@ -131,6 +134,19 @@ ino_t InodeOf(int fd) {
 void Refuse(int fd) {
   const linger now = {1, 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  close(fd);
+}
+
+// What a peer that speaks no TLS hears from a server that speaks nothing else.
+void SendAlertAndClose(int fd) {
+  // An alert of TLS 1.0, which all versions begin with: fatal, protocol_version.
+  constexpr uint8_t kAlert[] = {21, 3, 1, 0, 2, 2, 70};
+  send(fd, kAlert, sizeof(kAlert), MSG_NOSIGNAL | MSG_DONTWAIT);
+  shutdown(fd, SHUT_WR);
+  // What has not been read would turn the alert on its way into a reset connection.
+  char unread[4096];
+  for (int i = 0; i < 16 && recv(fd, unread, sizeof(unread), MSG_DONTWAIT) > 0; ++i) {
+  }
   close(fd);
 }
 
@@ -284,10 +300,10 @@ void ConnectionGate::HandOverReady(const std::vector<bool>& ready) {
   std::deque<Silent> still;
   for (size_t i = 0; i < silent_.size(); ++i) {
     const int fd = silent_[i].fd;
-    char byte;
+    uint8_t byte = 0;
     const ssize_t got = ready[i] ? recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) : -1;
     if (got > 0) {
-      Pass(fd);
+      Pass(fd, byte);
     } else if (ready[i] && (got == 0 || errno != EAGAIN)) {
       close(fd);  // it has gone again
     } else {
@@ -297,23 +313,39 @@ void ConnectionGate::HandOverReady(const std::vector<bool>& ready) {
   silent_ = std::move(still);
 }
 
-void ConnectionGate::Pass(int fd) {
+void ConnectionGate::Pass(int fd, uint8_t first) {
   SocketAddress address;
-  getpeername(fd, address.get(), &address.length);
-  const std::string peer = ToString(ToHostPort(address));
-  size_t open;
-  {
-    MutexLock lock(&mutex_);
-    if (open_.size() >= max_connections_) Forget();
-    open = open_.size();
-    if (open < max_connections_) open_[peer] = {fd, InodeOf(fd)};
-  }
-  if (open < max_connections_) {
-    hand_over_(listener_, fd);
+  if (getpeername(fd, address.get(), &address.length) != 0) {
+    close(fd);  // it has gone since it spoke
     return;
   }
-  CountRefusal(options_.counts, Refusal::kConnections);
-  Refuse(fd);
+  const HostPort peer = ToHostPort(address);
+  const bool tls = !options_.tls || first == kTlsHandshake;
+  const absl::Status result =
+      tls ? Place(fd, peer)
+          : absl::UnauthenticatedError(absl::StrFormat(
+                "found a connection that begins with the byte 0x%02x, expected TLS", first));
+  if (options_.on_connection != nullptr) options_.on_connection(peer, result);
+  if (result.ok()) {
+    hand_over_(listener_, fd);
+  } else if (tls) {
+    Refuse(fd);
+  } else {
+    CountRefusal(options_.counts, Refusal::kNotTls);
+    SendAlertAndClose(fd);
+  }
+}
+
+absl::Status ConnectionGate::Place(int fd, const HostPort& peer) {
+  MutexLock lock(&mutex_);
+  if (open_.size() >= max_connections_) Forget();
+  if (open_.size() >= max_connections_) {
+    CountRefusal(options_.counts, Refusal::kConnections);
+    return absl::ResourceExhaustedError(
+        absl::StrCat("found ", open_.size(), " connections, expected no more"));
+  }
+  open_.emplace(ToString(peer), Open{fd, InodeOf(fd)});
+  return absl::OkStatus();
 }
 
 bool ConnectionGate::Open::StillOpen() const { return InodeOf(fd) == inode; }
@@ -330,25 +362,35 @@ size_t ConnectionGate::num_open() const {
   return open_.size();
 }
 
-int ConnectionGate::FindOpen(const HostPort& peer) const {
-  const auto found = open_.find(ToString(peer));
-  return found != open_.end() && found->second.StillOpen() ? found->second.fd : -1;
+std::vector<int> ConnectionGate::FindOpen(const HostPort& peer) const {
+  std::vector<int> found;
+  const auto [begin, end] = open_.equal_range(ToString(peer));
+  for (auto it = begin; it != end; ++it) {
+    if (it->second.StillOpen()) found.push_back(it->second.fd);
+  }
+  return found;
 }
 
 bool ConnectionGate::Break(const HostPort& peer) {
   MutexLock lock(&mutex_);
-  const int fd = FindOpen(peer);
-  // Not closed: the descriptor is gRPC's, which sees the end of the stream.
-  return fd >= 0 && shutdown(fd, SHUT_RDWR) == 0;
+  bool broken = false;
+  for (const int fd : FindOpen(peer)) {
+    // Not closed: the descriptor is gRPC's, which sees the end of the stream.
+    broken = shutdown(fd, SHUT_RDWR) == 0 || broken;
+  }
+  return broken;
 }
 
 uint64_t ConnectionGate::BytesReceived(const HostPort& peer) const {
   MutexLock lock(&mutex_);
-  const int fd = FindOpen(peer);
-  tcp_info info = {};
-  socklen_t length = sizeof(info);
-  if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
-  return info.tcpi_bytes_received;
+  uint64_t received = 0;
+  for (const int fd : FindOpen(peer)) {
+    tcp_info info = {};
+    socklen_t length = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) continue;
+    received += info.tcpi_bytes_received;
+  }
+  return received;
 }
 
 }  // namespace sangam

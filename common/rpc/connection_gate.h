@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
@@ -41,6 +42,11 @@ class ConnectionGate {
     absl::Duration silent_timeout = absl::Seconds(10);
     // Sent and not acknowledged for this long: the connection is dead.
     absl::Duration unacknowledged_timeout = absl::Seconds(20);
+    // TLS is spoken here: who begins with anything else is told so, in a TLS alert, and closed.
+    bool tls = false;
+    // Told of every connection that has said something, on the gate's thread: whether it was handed
+    // over, or why not. May be empty.
+    std::function<void(const HostPort& peer, const absl::Status& result)> on_connection;
     // Called on the gate's thread, again and again.
     std::function<void()> look;
     absl::Duration look_interval = absl::Seconds(5);
@@ -101,9 +107,11 @@ class ConnectionGate {
   void DropLate(absl::Duration now);
   // Looks who has said something; `ready`: by silent_.
   void HandOverReady(const std::vector<bool>& ready);
-  // Refuses when there are too many.
-  void Pass(int fd);
-  int FindOpen(const HostPort& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Refuses when there are too many, or when `first`, its first byte, does not begin TLS.
+  void Pass(int fd, uint8_t first);
+  absl::Status Place(int fd, const HostPort& peer);
+  // Of a listener on several addresses one peer can have as many connections from one port.
+  std::vector<int> FindOpen(const HostPort& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   int listener_;
@@ -121,7 +129,7 @@ class ConnectionGate {
 
   mutable Mutex mutex_;
   // By the peer, "host:port".
-  mutable std::map<std::string, Open> open_ ABSL_GUARDED_BY(mutex_);
+  mutable std::multimap<std::string, Open> open_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sangam

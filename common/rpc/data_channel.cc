@@ -55,8 +55,6 @@ std::shared_ptr<grpc::Channel> CreateDataChannel(
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
   // A stream may be silent for as long as the slowest worker computes.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Traffic within the cluster must not be caught by a proxy for the web.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // What gRPC does by itself and must not be turned off: GRPC_ARG_HTTP2_BDP_PROBE, without which
   // the connection's window stays at 64 KiB.
   return grpc::CreateCustomChannel(address, credentials->ChannelTo(peers), arguments);

@@ -30,6 +30,10 @@ void LimitFlags::AddServerFlags(FlagSet* flags) {
   flags->AddCount(
       {"max_queued_jobs_of_one", "N", "Coordinator: those of one user, when users have names."},
       &max_queued_jobs_of_one, 1, kMostJobs);
+  flags->AddCount({"max_running_jobs_of_one", "N",
+                   "Coordinator: jobs of one user that run at once, when users have names; the "
+                   "others wait. 0: no limit."},
+                  &max_running_jobs_of_one, 0, kMostJobs);
 }
 
 void LimitFlags::AddWorkerFlags(FlagSet* flags) {

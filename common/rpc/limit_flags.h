@@ -17,6 +17,7 @@ struct LimitFlags {
   // Of a coordinator.
   uint64_t max_queued_jobs = 256;
   uint64_t max_queued_jobs_of_one = 100;
+  uint64_t max_running_jobs_of_one = 0;  // 0: no limit
 
   // This must outlive the set.
   void AddServerFlags(FlagSet* flags);

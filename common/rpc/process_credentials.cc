@@ -26,8 +26,10 @@
 #include "common/base/exit_code.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/host_port.h"
 #include "common/rpc/peer_verifier.h"
 #include "common/rpc/watched_tls.h"
 #include "common/security/audit_log.h"
@@ -57,6 +59,10 @@ std::optional<absl::string_view> Find(const Metadata& metadata, const char* key)
   return View(found->second);
 }
 
+std::string Joined(const std::string& first, const std::string& second) {
+  return absl::StrCat(first, first.empty() || second.empty() ? "" : "; ", second);
+}
+
 struct Process {
   Mutex mutex;
   std::shared_ptr<ProcessCredentials> credentials ABSL_GUARDED_BY(mutex) =
@@ -73,7 +79,8 @@ Process& TheProcess() {
 // Sees every call, with its path, before the server looks for its method.
 class ProcessCredentials::Authorizer final : public grpc::AuthMetadataProcessor {
  public:
-  explicit Authorizer(const ProcessCredentials* credentials) : credentials_(*credentials) {}
+  Authorizer(const ProcessCredentials* credentials, RefusalCounts* counts)
+      : credentials_(*credentials), counts_(counts) {}
 
   // It waits for nothing: no thread of its own is needed.
   bool IsBlocking() const override { return false; }
@@ -81,12 +88,16 @@ class ProcessCredentials::Authorizer final : public grpc::AuthMetadataProcessor 
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
                        OutputMetadata* /*consumed*/, OutputMetadata* /*response*/) override {
     const std::optional<absl::string_view> method = Find(metadata, ":path");
-    return ToGrpcStatus(
-        credentials_.Authorize(*context, method.value_or(""), Find(metadata, "authorization")));
+    const absl::Status status =
+        credentials_.Authorize(*context, method.value_or(""), Find(metadata, "authorization"));
+    if (absl::IsUnauthenticated(status)) CountRefusal(counts_, Refusal::kCredentials);
+    if (absl::IsPermissionDenied(status)) CountRefusal(counts_, Refusal::kRights);
+    return ToGrpcStatus(status);
   }
 
  private:
   const ProcessCredentials& credentials_;
+  RefusalCounts* const counts_;
 };
 
 ProcessCredentials::ProcessCredentials() : ProcessCredentials(SecurityFlags(), &Clock::Real()) {
@@ -175,7 +186,7 @@ std::shared_ptr<grpc::ChannelCredentials> ProcessCredentials::ChannelTo(RoleSet 
   return grpc::CompositeChannelCredentials(channel, grpc::AccessTokenCredentials(token_));
 }
 
-std::shared_ptr<grpc::ServerCredentials> ProcessCredentials::Server() {
+std::shared_ptr<grpc::ServerCredentials> ProcessCredentials::Server(RefusalCounts* counts) {
   if (tls_ == nullptr) return grpc::InsecureServerCredentials();
   grpc::experimental::TlsServerCredentialsOptions options(tls_->provider());
   options.watch_root_certs();
@@ -186,7 +197,7 @@ std::shared_ptr<grpc::ServerCredentials> ProcessCredentials::Server() {
                                     : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   std::shared_ptr<grpc::ServerCredentials> server =
       grpc::experimental::TlsServerCredentials(options);
-  server->SetAuthMetadataProcessor(std::make_shared<Authorizer>(this));
+  server->SetAuthMetadataProcessor(std::make_shared<Authorizer>(this, counts));
   return server;
 }
 
@@ -261,6 +272,7 @@ void ProcessCredentials::ReloadTokens() {
   if (text == tokens_text_) return;
   tokens_text_ = std::move(text);
   event.resource = absl::StrCat(flags_.tokens, ": ", table->size(), " tokens");
+  tokens_news_ = event.resource;
   {
     MutexLock lock(&mutex_);
     tokens_ = std::make_shared<const TokenTable>(*std::move(table));
@@ -271,8 +283,12 @@ void ProcessCredentials::ReloadTokens() {
 void ProcessCredentials::Reload() {
   if (tls_ == nullptr) return;
   MutexLock lock(&reload_mutex_);
-  if (const absl::Status status = tls_->Reload(); !status.ok()) {
-    LogWarning("tls files refused", "reason=%s", LogValue(status.message()));
+  const absl::StatusOr<std::string> taken = tls_->Reload();
+  if (!taken.ok()) {
+    LogWarning("tls files refused", "reason=%s", LogValue(taken.status().message()));
+  } else if (!taken->empty()) {
+    LogInfo("tls files taken", "what=%s", LogValue(*taken));
+    tls_news_ = *taken;
   }
   const absl::Time end = tls_->material().not_after;
   {
@@ -286,6 +302,17 @@ void ProcessCredentials::Reload() {
   }
   warned_of_end_ = near_end;
   if (!flags_.tokens.empty()) ReloadTokens();
+}
+
+absl::StatusOr<std::string> ProcessCredentials::TakeNews() {
+  if (tls_ == nullptr) return "";
+  MutexLock lock(&reload_mutex_);
+  const std::string faults = Joined(tls_->fault(), tokens_fault_);
+  if (!faults.empty()) return absl::FailedPreconditionError(faults);
+  const std::string news = Joined(tls_news_, tokens_news_);
+  tls_news_.clear();
+  tokens_news_.clear();
+  return news;
 }
 
 void ProcessCredentials::Watch() {
@@ -313,6 +340,12 @@ std::shared_ptr<ProcessCredentials> CurrentProcessCredentials() {
 
 Caller CallerIdentity(const grpc::ServerContextBase& context) {
   return CurrentProcessCredentials()->CallerOf(context);
+}
+
+std::string HolderOf(const grpc::ServerContextBase& context) {
+  const Caller caller = CallerIdentity(context);
+  if (!caller.owner().empty()) return caller.ToString();
+  return HostOfPeer(context.peer()).value_or("");
 }
 
 void Audit(const grpc::ServerContextBase& context, absl::string_view method, std::string resource,

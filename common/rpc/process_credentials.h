@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/refusal_counts.h"
 #include "common/rpc/watched_tls.h"
 #include "common/security/audit_log.h"
 #include "common/security/caller.h"
@@ -61,7 +62,8 @@ class ProcessCredentials {
   // (common/security/method_rights.h) before a handler sees it. The calls end with
   //   UNAUTHENTICATED    no valid credentials
   //   PERMISSION_DENIED  the role may not call the method
-  std::shared_ptr<grpc::ServerCredentials> Server();
+  // `counts`: of these; may be nullptr, outlives the server.
+  std::shared_ptr<grpc::ServerCredentials> Server(RefusalCounts* counts = nullptr);
 
   // Of a call that got through.
   Caller CallerOf(const grpc::ServerContextBase& context) const;
@@ -70,6 +72,10 @@ class ProcessCredentials {
 
   // Looks at all files now: for SIGHUP. It happens by itself every second too.
   void Reload();
+  // What was taken of changed files since the last question, by whichever look: each file, whose it
+  // is now and until when; empty: nothing.
+  // Errors: what is wrong with files as they lie there, so that older ones are still in use
+  absl::StatusOr<std::string> TakeNews();
 
  private:
   class Authorizer;
@@ -96,6 +102,9 @@ class ProcessCredentials {
   std::unique_ptr<WatchedTls> tls_;
   std::string tokens_text_ ABSL_GUARDED_BY(reload_mutex_);
   std::string tokens_fault_ ABSL_GUARDED_BY(reload_mutex_);
+  // For TakeNews, by the kind of file: the newest.
+  std::string tls_news_ ABSL_GUARDED_BY(reload_mutex_);
+  std::string tokens_news_ ABSL_GUARDED_BY(reload_mutex_);
 
   mutable Mutex mutex_;
   std::shared_ptr<const TokenTable> tokens_ ABSL_GUARDED_BY(mutex_);
@@ -114,8 +123,12 @@ std::shared_ptr<ProcessCredentials> CurrentProcessCredentials();
 // Who makes this call, to a server with the process's credentials.
 Caller CallerIdentity(const grpc::ServerContextBase& context);
 
+// Who has the places that a call takes, where each caller may have a number of them: those with a
+// name wherever they are, others by machine.
+std::string HolderOf(const grpc::ServerContextBase& context);
+
 // Writes into the process's audit log what came of this call. `method`: "SubmitJob"; `resource`:
-// "job 12". Refusals of rights are limited in number.
+// "job 12". What was not done, for whatever reason, is limited in number.
 void Audit(const grpc::ServerContextBase& context, absl::string_view method, std::string resource,
            const absl::Status& result);
 

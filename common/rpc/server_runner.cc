@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
@@ -34,6 +36,7 @@
 #include "common/rpc/host_port.h"
 #include "common/rpc/missing_messages.h"
 #include "common/rpc/process_credentials.h"
+#include "common/security/audit_log.h"
 
 namespace sangam {
 namespace {
@@ -47,6 +50,10 @@ constexpr int kMaxMetadataBytes = 8 * 1024;
 // Between two looks at the counts of all connections.
 constexpr absl::Duration kShortestLook = absl::Milliseconds(100);
 constexpr absl::Duration kLongestLook = absl::Seconds(5);
+
+// A host that connects is written down once in this time.
+constexpr absl::Duration kHostPeriod = absl::Hours(1);
+constexpr size_t kMaxHosts = 4096;
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -68,6 +75,9 @@ void SetLimits(const ServerRunner::Options& options, grpc::ServerBuilder* builde
 
 }  // namespace
 
+ServerRunner::ServerRunner(const Options& options)
+    : options_(options), missing_(options.stalled_call_timeout), seen_(kHostPeriod, kMaxHosts) {}
+
 absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     const Options& options, const std::function<void(grpc::ServerBuilder*)>& register_services) {
   ASSIGN_OR_RETURN(HostPort listen, ParseHostPort(options.listen));
@@ -79,6 +89,12 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
   gate.silent_timeout = options.handshake_timeout;
   gate.counts = options.counts;
   std::unique_ptr<ServerRunner> runner(new ServerRunner(options));
+  if (options.credentials->encrypted()) {
+    gate.tls = true;
+    gate.on_connection = [runner = runner.get()](const HostPort& peer, const absl::Status& result) {
+      runner->AuditConnection(peer, result);
+    };
+  }
   gate.look = [runner = runner.get()] { runner->LookAtConnections(); };
   gate.look_interval = std::clamp(options.stalled_call_timeout / 6, kShortestLook, kLongestLook);
   ASSIGN_OR_RETURN(runner->gate_, ConnectionGate::Listen(listen, gate));
@@ -99,7 +115,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
   // In place of a port: the gate listens.
   runner->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      options.credentials->Server());
+      options.credentials->Server(options.counts));
   SetLimits(options, &builder);
   runner->quota_.SetMaxThreads(options.max_threads);
   builder.SetResourceQuota(runner->quota_);
@@ -121,6 +137,18 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
         std::make_unique<OpenDoorWarning>(ToString(runner->address()), OpenDoorWarning::Options());
   }
   return runner;
+}
+
+void ServerRunner::AuditConnection(const HostPort& peer, const absl::Status& result) {
+  // Those that are too many are counted, and not strange.
+  if (absl::IsResourceExhausted(result)) return;
+  if (result.ok() && !seen_.Take(peer.host, Clock::Real().Steady())) return;
+  AuditEvent event;
+  event.who = "unknown";
+  event.peer = absl::StrCat(absl::StrContains(peer.host, ':') ? "ipv6:" : "ipv4:", ToString(peer));
+  event.method = "connect";
+  event.result = result;
+  options_.credentials->audit_log()->WriteRefusal(event);
 }
 
 void ServerRunner::LookAtConnections() {

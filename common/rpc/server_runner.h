@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/memory_budget.h"
@@ -25,12 +26,13 @@
 #include "common/rpc/host_port.h"
 #include "common/rpc/missing_messages.h"
 #include "common/rpc/process_credentials.h"
+#include "common/rpc/seen_hosts.h"
 
 namespace sangam {
 
-// A gRPC server on one address, with health checks and reflection, and with channelz where only
-// this machine can reach it. It never shares its port with another process. What peers may take of
-// it is bounded: docs/limits.md. Thread-safe after Start.
+// A gRPC server on one address, with health checks and reflection, and with channelz where TLS says
+// who may see it or only this machine can reach it. It never shares its port with another process.
+// What peers may take of it is bounded: docs/limits.md. Thread-safe after Start.
 class ServerRunner {
  public:
   struct Options {
@@ -91,14 +93,17 @@ class ServerRunner {
  private:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-  explicit ServerRunner(const Options& options)
-      : options_(options), missing_(options.stalled_call_timeout) {}
+  explicit ServerRunner(const Options& options);
 
   // Breaks off the connections whose calls lack their first message. On the gate's thread.
   void LookAtConnections();
+  // Into the audit log: gRPC says nowhere from where a handshake came that failed, or a call that
+  // was refused before its method. On the gate's thread.
+  void AuditConnection(const HostPort& peer, const absl::Status& result);
 
   const Options options_;  // its credentials outlive the server
   MissingMessages missing_;
+  SeenHosts seen_;
   CallPlaces served_;  // outlives the server
   grpc::ResourceQuota quota_{"server"};
   // Set by Start. The acceptor ends after the server, the gate before it.

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/memory_file.h"
 #include "common/security/identity.h"
@@ -47,7 +46,22 @@ absl::StatusOr<std::unique_ptr<WatchedTls>> WatchedTls::Create(const TlsFiles& f
   return watched;
 }
 
-absl::Status WatchedTls::Reload() {
+std::string WatchedTls::Taken(bool own, bool authority) const {
+  std::string text;
+  if (own) {
+    text = absl::StrCat(
+        "\"", files_.certificate, "\" and \"", files_.key, "\" for ",
+        material_.identity->ToString(), ", serial ", material_.serial, ", until ",
+        absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", material_.not_after, absl::UTCTimeZone()));
+  }
+  if (authority) {
+    absl::StrAppend(&text, own ? "; " : "", "\"", files_.authority, "\" with ",
+                    material_.num_authorities, " authorities");
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> WatchedTls::Reload() {
   absl::StatusOr<TlsMaterial> loaded = LoadTlsFiles(files_, trust_domain_, clock_.Wall());
   absl::Status status = loaded.status();
   if (status.ok() && loaded->identity.has_value() &&
@@ -61,20 +75,18 @@ absl::Status WatchedTls::Reload() {
     std::string fault(status.message());
     const bool is_new = fault != last_fault_;
     last_fault_ = std::move(fault);
-    return is_new ? status : absl::OkStatus();
+    if (is_new) return status;
+    return "";
   }
   last_fault_.clear();
   const bool same_own =
       loaded->certificate == material_.certificate && loaded->key == material_.key;
   const bool same_authority = loaded->authority == material_.authority;
-  if (same_own && same_authority) return absl::OkStatus();
+  if (same_own && same_authority) return "";
   if (!same_authority) RETURN_IF_ERROR(authority_->Replace(loaded->authority));
   if (!same_own) RETURN_IF_ERROR(copy_->Replace(KeyAndCertificate(*loaded)));
   material_ = *std::move(loaded);
-  LogInfo("tls files taken", "serial=%s expires=%s",
-          material_.serial.empty() ? "none" : material_.serial,
-          absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", material_.not_after, absl::UTCTimeZone()));
-  return absl::OkStatus();
+  return Taken(!same_own, !same_authority);
 }
 
 }  // namespace sangam

@@ -27,9 +27,12 @@ class WatchedTls {
   WatchedTls(const WatchedTls&) = delete;
   WatchedTls& operator=(const WatchedTls&) = delete;
 
-  // Looks at the files. gRPC has what changed about a second later.
+  // Looks at the files. gRPC has what changed about a second later. Returns what was taken, in
+  // words: each file, whose it is and until when; empty: nothing.
   // Errors: as LoadTlsFiles, once for each change that is refused
-  absl::Status Reload();
+  absl::StatusOr<std::string> Reload();
+  // What is wrong with the files as they were at the last look; empty: nothing.
+  const std::string& fault() const { return last_fault_; }
 
   // Thread-safe. Without a certificate: one for clients that come with a token.
   const std::shared_ptr<grpc::experimental::CertificateProviderInterface>& provider() const {
@@ -40,6 +43,7 @@ class WatchedTls {
   const TlsMaterial& material() const { return material_; }
 
  private:
+  std::string Taken(bool own, bool authority) const;
   WatchedTls(const TlsFiles& files, std::string trust_domain, const Clock* clock)
       : files_(files), trust_domain_(std::move(trust_domain)), clock_(*clock) {}
 

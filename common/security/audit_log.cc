@@ -22,6 +22,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/status_macros.h"
 
 namespace sangam {
 namespace {
@@ -61,27 +62,55 @@ bool WriteWhole(int fd, absl::string_view line) {
   return true;
 }
 
+absl::StatusOr<int> OpenToAppend(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("\"", path, "\""));
+  return fd;
+}
+
+bool IsSameFile(int a, int b) {
+  struct stat of_a = {};
+  struct stat of_b = {};
+  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path,
                                                          const Clock* clock) {
   int fd = -1;
   if (!path.empty()) {
-    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
-    if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("\"", path, "\""));
+    ASSIGN_OR_RETURN(fd, OpenToAppend(path));
   }
   return absl::WrapUnique(new AuditLog(path, fd, clock));
 }
 
 AuditLog::AuditLog(std::string path, int fd, const Clock* clock)
     : path_(std::move(path)),
-      fd_(fd),
       clock_(*clock),
+      fd_(fd),
       allowed_(kRefusalsAtOnce),
       allowed_at_(clock->Steady()) {}
 
 AuditLog::~AuditLog() {
+  MutexLock lock(&file_mutex_);
   if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<std::string> AuditLog::Reopen() {
+  if (path_.empty()) return "";
+  ASSIGN_OR_RETURN(int other, OpenToAppend(path_));
+  std::string done;
+  {
+    MutexLock lock(&file_mutex_);
+    if (!IsSameFile(fd_, other)) {
+      std::swap(fd_, other);
+      done = absl::StrCat("\"", path_, "\" opened anew");
+    }
+  }
+  close(other);
+  return done;
 }
 
 void AuditLog::Write(const AuditEvent& event) { WriteLine(event, 0); }
@@ -106,7 +135,7 @@ void AuditLog::WriteRefusal(const AuditEvent& event) {
 
 void AuditLog::WriteLine(const AuditEvent& event, uint64_t left_out) {
   const std::string result = absl::StatusCodeToString(event.result.code());
-  if (fd_ < 0) {
+  if (path_.empty()) {
     std::string fields = absl::StrCat(
         "who=", LogValue(event.who), " peer=", LogValue(event.peer.substr(0, kMaxTextBytes)),
         " method=", LogValue(event.method.substr(0, kMaxTextBytes)),
@@ -127,6 +156,7 @@ void AuditLog::WriteLine(const AuditEvent& event, uint64_t left_out) {
   if (!event.result.ok()) absl::StrAppend(&line, ",\"message\":", Json(event.result.message()));
   if (left_out > 0) absl::StrAppend(&line, ",\"left_out\":", left_out);
   absl::StrAppend(&line, "}\n");
+  MutexLock lock(&file_mutex_);
   if (!WriteWhole(fd_, line)) {
     LogWarning("audit log cannot be written", "path=%s reason=%s", LogValue(path_),
                LogValue(std::strerror(errno)));

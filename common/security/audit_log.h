@@ -38,18 +38,26 @@ class AuditLog {
   // An event that fails to be written becomes a warning in the ordinary log.
   void Write(const AuditEvent& event);
 
-  // As Write, for what strangers can cause as often as they like: at most 100 at once and 10 a
-  // second in the long run; the next line says how many were left out ("left_out").
+  // As Write, for what strangers can cause as often as they like, by refusals, failures and
+  // connections: at most 100 at once and 10 a second in the long run; the next line says how many
+  // were left out ("left_out").
   void WriteRefusal(const AuditEvent& event);
 
+  // Opens the file anew when another one, or none, is at its path now: for those who move it away
+  // to begin a new one. Returns what was done, in words; empty: nothing. Errors: as Open; then it
+  // goes on writing into the old file
+  absl::StatusOr<std::string> Reopen();
+
  private:
+  // An empty path: the ordinary log.
   AuditLog(std::string path, int fd, const Clock* clock);
   void WriteLine(const AuditEvent& event, uint64_t left_out);
 
   const std::string path_;
-  const int fd_;  // -1: the ordinary log
   const Clock& clock_;
 
+  Mutex file_mutex_;
+  int fd_ ABSL_GUARDED_BY(file_mutex_);  // -1 without a path
   Mutex mutex_;
   double allowed_ ABSL_GUARDED_BY(mutex_);
   absl::Duration allowed_at_ ABSL_GUARDED_BY(mutex_);

@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/security/identity.h"
+#include "common/security/openssl_ptr.h"
 
 namespace sangam {
 namespace {
@@ -37,19 +38,12 @@ constexpr size_t kMaxFileBytes = size_t{1} << 20;
 // More than any chain or bundle needs.
 constexpr size_t kMaxCertificates = 1000;
 
-template <auto kFree>
-struct Freer {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
-using Store = std::unique_ptr<X509_STORE, Freer<X509_STORE_free>>;
-using StoreContext = std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>>;
-using Names = std::unique_ptr<GENERAL_NAMES, Freer<GENERAL_NAMES_free>>;
+using openssl::Bio;
+using openssl::Certificate;
+using openssl::Key;
+using openssl::Names;
+using openssl::Store;
+using openssl::StoreContext;
 
 struct FreeStack {
   // What it holds belongs to others.
@@ -115,8 +109,7 @@ absl::Time ToTime(const ASN1_TIME* time) {
 }
 
 std::string SerialOf(X509* certificate) {
-  std::unique_ptr<BIGNUM, Freer<BN_free>> number(
-      ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
+  const openssl::Number number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
   if (number == nullptr) return "";
   char* hex = BN_bn2hex(number.get());
   std::string serial = hex == nullptr ? "" : hex;
@@ -216,6 +209,7 @@ absl::StatusOr<TlsMaterial> LoadTlsFiles(const TlsFiles& files, absl::string_vie
   ASSIGN_OR_RETURN(material.authority, ReadSmallFile(files.authority, false));
   ASSIGN_OR_RETURN(const std::vector<Certificate> authority,
                    ReadCertificates(files.authority, material.authority));
+  material.num_authorities = authority.size();
   if (!files.certificate.empty()) {
     RETURN_IF_ERROR(CheckOwn(files, trust_domain, now, authority, &material));
   }

@@ -1,6 +1,7 @@
 #ifndef SANGAM_COMMON_SECURITY_TLS_FILES_H_
 #define SANGAM_COMMON_SECURITY_TLS_FILES_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,7 @@ struct TlsMaterial {
   std::string certificate;
   std::string key;
   std::string authority;
+  size_t num_authorities = 0;
   std::optional<Identity> identity;
   std::string serial;  // hexadecimal
   absl::Time not_after = absl::InfiniteFuture();

@@ -27,14 +27,22 @@
 namespace sangam {
 namespace {
 
+std::string NameOf(const v1::DaemonIdentity& daemon) {
+  return absl::StrCat(daemon.role() == v1::SERVER ? "server " : "worker ", daemon.name());
+}
+
 // A daemon speaks for itself only.
 absl::Status CheckSpeaker(const grpc::ServerContext& context, const v1::DaemonIdentity& daemon) {
   const Role role = daemon.role() == v1::SERVER ? Role::kServer : Role::kWorker;
   return CallerIdentity(context).CheckDaemon(role, daemon.name());
 }
 
-std::string NameOf(const v1::DaemonIdentity& daemon) {
-  return absl::StrCat(daemon.role() == v1::SERVER ? "server " : "worker ", daemon.name());
+// The same of a call that is written down only when it is refused.
+absl::Status CheckSpeaker(const grpc::ServerContext& context, const v1::DaemonIdentity& daemon,
+                          const char* method) {
+  absl::Status status = CheckSpeaker(context, daemon);
+  if (!status.ok()) Audit(context, method, NameOf(daemon), status);
+  return status;
 }
 
 // The value into *response, or the error.
@@ -89,7 +97,8 @@ grpc::Status GrpcClusterService::RegisterCaller(const grpc::ServerContext& conte
 grpc::Status GrpcClusterService::Heartbeat(grpc::ServerContext* context,
                                            const v1::HeartbeatRequest* request,
                                            v1::HeartbeatResponse* response) {
-  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon(), "Heartbeat");
+      !status.ok()) {
     return ToGrpcStatus(status);
   }
   const CallPlaces::Place place(&waiting_, "");
@@ -103,7 +112,8 @@ grpc::Status GrpcClusterService::Heartbeat(grpc::ServerContext* context,
 grpc::Status GrpcClusterService::Report(grpc::ServerContext* context,
                                         const v1::ReportRequest* request,
                                         v1::ReportResponse* /*response*/) {
-  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon(), "Report");
+      !status.ok()) {
     return ToGrpcStatus(status);
   }
   // Counted and not refused: jobs cannot do without their reports.
@@ -115,7 +125,8 @@ grpc::Status GrpcClusterService::Report(grpc::ServerContext* context,
 grpc::Status GrpcClusterService::ReadCheckpoint(grpc::ServerContext* context,
                                                 const v1::ReadCheckpointRequest* request,
                                                 grpc::ServerWriter<v1::TensorFrame>* writer) {
-  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon(), "ReadCheckpoint");
+      !status.ok()) {
     return ToGrpcStatus(status);
   }
   return ToGrpcStatus(coordinator_.ReadCheckpoint(
@@ -132,7 +143,8 @@ grpc::Status GrpcClusterService::ReadCheckpoint(grpc::ServerContext* context,
 grpc::Status GrpcClusterService::Leave(grpc::ServerContext* context,
                                        const v1::LeaveRequest* request,
                                        v1::LeaveResponse* /*response*/) {
-  if (const absl::Status status = CheckSpeaker(*context, request->daemon()); !status.ok()) {
+  if (const absl::Status status = CheckSpeaker(*context, request->daemon(), "Leave");
+      !status.ok()) {
     return ToGrpcStatus(status);
   }
   coordinator_.Leave(*request);

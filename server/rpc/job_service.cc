@@ -19,7 +19,6 @@
 #include "common/base/refusal_counts.h"
 #include "common/rpc/call_places.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/host_port.h"
 #include "common/rpc/process_credentials.h"
 #include "common/rpc/request_guard.h"
 #include "common/rpc/stalled_calls.h"
@@ -48,13 +47,6 @@ absl::Status CheckStillIs(const std::string& caller, const grpc::ServerContext& 
   if (CallerIdentity(context).ToString() == caller) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("the credentials of ", caller, " are not valid any more"));
-}
-
-// Who has the places that a call takes: those with a name wherever they are, others by machine.
-std::string HolderOf(const grpc::ServerContext& context) {
-  const Caller caller = CallerIdentity(context);
-  if (!caller.owner().empty()) return caller.ToString();
-  return HostOfPeer(context.peer()).value_or("");
 }
 
 grpc::Status NoPlace(const CallLimits& limits) {

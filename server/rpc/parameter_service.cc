@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "common/rpc/activity_count.h"
+#include "common/rpc/call_places.h"
 #include "common/rpc/call_queues.h"
 #include "common/rpc/call_registry.h"
 #include "common/rpc/completion_tag.h"
@@ -73,7 +74,9 @@ class ReadWeightsAcceptor final : public std::enable_shared_from_this<ReadWeight
 class ParameterService::Impl {
  public:
   Impl(const Options& options, ShardFinder find_shard, CounterFinder find_counter)
-      : queues_({options.threads, options.max_calls, options.check_interval, options.counts}) {
+      : reads_(options.max_reads, options.max_reads_of_one),
+        queues_({options.threads, options.max_calls, options.check_interval, options.counts}) {
+    context_.reads = &reads_;
     context_.find_shard = std::move(find_shard);
     context_.registry = queues_.registry();
     context_.activities = queues_.activities();
@@ -127,6 +130,7 @@ class ParameterService::Impl {
   void Stop() { queues_.Stop(); }
 
  private:
+  CallPlaces reads_;
   ParameterCallContext context_;
   VoteCallContext votes_;
   RawService service_;

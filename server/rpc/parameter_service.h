@@ -36,6 +36,10 @@ class ParameterService {
     uint64_t page_elements = kPageElements;
     // PushPull, ReadWeights and Vote together, at once.
     size_t max_calls = 1024;
+    // Of them ReadWeights, and those of one caller. Each holds the pages as they were at its
+    // beginning until it has sent them: while a job trains, all weights once more.
+    size_t max_reads = 32;
+    size_t max_reads_of_one = 8;
     // How often every call looks whether it must end: bounds how late a deadline below is seen.
     absl::Duration check_interval = absl::Milliseconds(500);
     // See ParameterCallContext.

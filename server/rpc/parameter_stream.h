@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/accepted_stream.h"
+#include "common/rpc/call_places.h"
 #include "common/rpc/server_stream.h"
 #include "common/tensor/frame_codec.h"
 #include "server/runtime/parameter_shard.h"
@@ -34,6 +35,8 @@ struct ParameterCallContext : AcceptedStreamOptions {
   size_t max_message_bytes = 0;
   // Pages whose weights may wait for one client at once.
   size_t max_waiting_frames = 65536;
+  // Of the calls of ReadWeights.
+  CallPlaces* reads = nullptr;
   // How long a client may leave weights unread; then the call ends.
   absl::Duration stall_deadline = absl::Seconds(60);
 };

@@ -61,6 +61,13 @@ absl::Status ReadWeightsCall::FindPages() {
       return absl::NotFoundError(absl::StrCat("job ", request.job(), ": there is none of yours"));
     }
     if (!shard.ok()) return shard.status();
+    place_.emplace(call_context_.reads, HolderOf(context_));
+    if (!place_->taken()) {
+      CountRefusal(call_context_.counts, Refusal::kCalls);
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "quota: as many calls read weights as may, ", call_context_.reads->most_of_one(),
+          " of one caller and ", call_context_.reads->most(), " of all; try later"));
+    }
     pages_ = (*shard)->ReadWeights();
     return absl::OkStatus();
   }
@@ -107,6 +114,7 @@ void ReadWeightsCall::OnFinish(bool ok) {
     ok = ok && end_.ok();
   }
   if (ok && state_of_ != nullptr) state_of_->ReleaseState(step_);
+  place_.reset();
   call_context_.registry->Remove(this);
   call_context_.activities->End();
 }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/rpc/call_places.h"
 #include "common/rpc/call_registry.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/write_pump.h"
@@ -69,6 +70,8 @@ class ReadWeightsCall final : public ServedCall,
   OperationTag<ReadWeightsCall> finish_tag_{&ReadWeightsCall::OnFinish};
   WritePump pump_{this};
 
+  // Of weights that are being read. Set by Begin.
+  std::optional<CallPlaces::Place> place_;
   // Of a snapshot that is being read, and its step. Set by Begin.
   std::shared_ptr<ParameterShard> state_of_;
   uint64_t step_ = 0;

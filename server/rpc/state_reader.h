@@ -28,14 +28,15 @@ class StateReader {
   struct Options {
     // Of one call.
     absl::Duration deadline = absl::Minutes(30);
-    // How long a server asks the coordinator again that has gone away, without a page in between.
+    // How long a peer is asked again that has gone away or had no room, without a page in between.
     absl::Duration patience = absl::Seconds(30);
   };
 
   StateReader() = default;
   explicit StateReader(const Options& options) : options_(options) {}
 
-  // ParameterService.ReadState of the server at `address`.
+  // ParameterService.ReadState of the server at `address`. Where that one breaks off for want of
+  // memory, or says when to come again, it goes on; `page` sees each page once.
   absl::Status ReadState(const std::string& address, uint64_t job, uint64_t step,
                          const TakeStatePage& page);
 
@@ -49,11 +50,25 @@ class StateReader {
   void Stop();
 
  private:
+  struct Source {
+    std::string address;
+    uint64_t job = 0;
+    uint64_t seed = 0;  // of the pauses between two tries
+  };
+
   // `call` makes the reader from the context.
   template <typename MakeReader>
   absl::Status Read(const std::string& address, const MakeReader& make_reader,
                     const TakeStatePage& page);
 
+  // Tries again as long as `again` says of the status of `read`, which is given what takes pages.
+  template <typename ReadOnce, typename Again>
+  absl::Status ReadPatiently(const Source& source, const ReadOnce& read, const Again& again,
+                             const TakeStatePage& page);
+
+  // One try.
+  absl::Status TryReadState(const std::string& address, uint64_t job, uint64_t step,
+                            const TakeStatePage& page);
   // One try.
   absl::Status TryReadCheckpoint(const std::string& address, const v1::DaemonIdentity& daemon,
                                  const v1::Assignment& assignment, const TakeStatePage& page);

@@ -9,16 +9,24 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
+#include "common/base/log_repeats.h"
+#include "common/base/refusal_counts.h"
 #include "common/flags/flags.h"
+#include "common/metrics/metric_page.h"
 #include "common/rpc/connection_gate.h"
 #include "common/rpc/limit_flags.h"
 #include "common/rpc/request_guard.h"
 #include "common/rpc/server_runner.h"
 #include "gtest/gtest.h"
+#include "server/core/control_plane.h"
 #include "server/core/job_table.h"
 #include "server/core/log_store.h"
 #include "server/core/membership.h"
 #include "server/core/trace_store.h"
+#include "server/rpc/data_service.h"
+#include "server/rpc/feed_stream.h"
+#include "server/rpc/parameter_service.h"
 #include "tests/testing/subprocess.h"
 
 namespace sangam {
@@ -94,6 +102,10 @@ TEST_F(LimitsTableTest, HasTheDefaultsOfTheCode) {
   ExpectRow("queued jobs", Count(flags.max_queued_jobs), "max_queued_jobs");
   ExpectRow("queued jobs of one user with a name", Count(flags.max_queued_jobs_of_one),
             "max_queued_jobs_of_one");
+  ExpectRow("running jobs of one user with a name",
+            flags.max_running_jobs_of_one == 0 ? "no limit" : Count(flags.max_running_jobs_of_one),
+            "max_running_jobs_of_one");
+  EXPECT_EQ(ControlPlane::Options().max_running_of_one, flags.max_running_jobs_of_one);
   const JobTable::Options jobs;
   EXPECT_EQ(jobs.max_queued, flags.max_queued_jobs);
   EXPECT_EQ(jobs.max_queued_of_one, flags.max_queued_jobs_of_one);
@@ -106,7 +118,29 @@ TEST_F(LimitsTableTest, HasTheDefaultsOfTheCode) {
   const TraceStore::Options traces;
   ExpectRow("a job's trace, jobs with traces",
             absl::StrCat(Bytes(traces.max_bytes), ", ", traces.max_jobs));
+  const ParameterService::Options parameters;
+  ExpectRow(
+      "calls that read weights (`sangam export`)",
+      absl::StrCat(parameters.max_reads, ", ", parameters.max_reads_of_one, " of one caller"));
+  ExpectRow("streams of one service", Count(parameters.max_calls));
+  ExpectRow("pages that wait for one worker", Count(parameters.max_waiting_frames));
+  const DataService::Options data;
+  ExpectRow("requests of a feed that are unanswered", Count(data.max_requests));
+  ExpectRow("a message of a feed from a worker", Bytes(FeedContext().max_message_bytes));
+  ExpectRow("a line of a daemon's log", Bytes(kMaxLogLineBytes));
+  const LogRepeats::Options repeats;
+  ExpectRow("equal lines of a daemon's log",
+            absl::StrCat(repeats.written, " in ", Time(repeats.period)));
+  ExpectRow("a label's value in metrics, series of a metric",
+            absl::StrCat("64 bytes, ", MetricPage::kMaxSeries));
   ExpectRow("daemons", Count(Membership::Options().max_daemons));
+}
+
+TEST_F(LimitsTableTest, HasEveryReasonOfARefusal) {
+  for (size_t i = 0; i < kNumRefusals; ++i) {
+    const std::string reason = absl::StrCat("`", RefusalName(static_cast<Refusal>(i)), "`");
+    EXPECT_TRUE(absl::StrContains(text_, reason)) << reason;
+  }
 }
 
 TEST_F(LimitsTableTest, HasEveryFlag) {

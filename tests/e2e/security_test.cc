@@ -1,5 +1,6 @@
 // A cluster under TLS: the same bits as in plaintext, and nothing for those who are not of it. Real
 // daemons.
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <memory>
@@ -140,6 +141,9 @@ TEST_F(SecurityTest, NothingForThoseWhoAreNotOfTheCluster) {
   const auto audit = ReadFile(absl::StrCat(folder_, "/audit"));
   ASSERT_TRUE(audit.ok()) << audit.status();
   EXPECT_THAT(*audit, HasSubstr("\"result\":\"PERMISSION_DENIED\""));
+  // Those without a handshake have an address, if nothing else.
+  EXPECT_THAT(*audit, HasSubstr("\"peer\":\"ipv4:127.0.0.1:"));
+  EXPECT_THAT(*audit, AllOf(HasSubstr("\"method\":\"connect\""), HasSubstr("expected TLS")));
 }
 
 TEST_F(SecurityTest, DaemonsDoNotStartWithWhatIsWrong) {
@@ -292,6 +296,17 @@ TEST_F(SecurityTest, CertificatesAreReplacedWhileAJobTrains) {
       EXPECT_EQ(listed.exit_code, 0) << listed.output;
     }
     EXPECT_THAT(cluster->daemon(daemon).Output(), HasSubstr("tls files taken")) << daemon;
+  }
+  // Who asks what was taken is told, though a daemon looked before.
+  for (const char* daemon : {"coordinator", "w1"}) {
+    cluster->daemon(daemon).Signal(SIGHUP);
+    while (!absl::StrContains(cluster->daemon(daemon).Output(), "reload: done") &&
+           absl::Now() < until + absl::Seconds(10)) {
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    EXPECT_THAT(cluster->daemon(daemon).Output(),
+                AllOf(HasSubstr("reload: changed what=credentials"), HasSubstr(", until 20")))
+        << daemon;
   }
   EXPECT_THAT(cluster->Client({"describe", "long", "--output=json"}, kDeadline).output,
               AllOf(HasSubstr("\"RUNNING\""), HasSubstr("\"generation\": \"1\"")))

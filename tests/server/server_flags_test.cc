@@ -45,7 +45,8 @@ TEST(ServerFlagsTest, FlagsBecomeOptions) {
   const auto options =
       OptionsOf({"--role=coordinator", "--listen=:1", "--advertise=a:2", "--name=n", "--threads=3",
                  "--memory_limit=1GiB", "--data_root=/d", "--state_dir=/s", "--lease=7s",
-                 "--keep_finished_jobs=2", "--link_gbps=8", "--start_deadline=9s"});
+                 "--keep_finished_jobs=2", "--link_gbps=8", "--start_deadline=9s",
+                 "--max_running_jobs_of_one=5"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_TRUE(options->coordinate);
   EXPECT_FALSE(options->hold_pages);
@@ -58,6 +59,7 @@ TEST(ServerFlagsTest, FlagsBecomeOptions) {
   EXPECT_EQ(options->state_dir, "/s");
   EXPECT_EQ(options->control.lease, absl::Seconds(7));
   EXPECT_EQ(options->control.keep_finished_jobs, 2u);
+  EXPECT_EQ(options->control.max_running_of_one, 5u);
   EXPECT_EQ(options->control.link_bytes_per_second, 1e9);
   EXPECT_EQ(options->start_deadline, absl::Seconds(9));
 }

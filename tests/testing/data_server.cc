@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/rpc/process_credentials.h"
 #include "server/rpc/data_service.h"
 #include "server/runtime/served_data.h"
 
@@ -45,7 +46,7 @@ DataServer::DataServer(const DataService::Options& options, ServedJobFinder find
     : service_(options, std::move(finder)) {
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), CurrentProcessCredentials()->Server(),
                            &port_);
   service_.Register(&builder);
   server_ = builder.BuildAndStart();

@@ -28,7 +28,8 @@ class ServedJobs {
   std::map<uint64_t, std::shared_ptr<const ServedJob>> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A grpc::Server with a DataService and nothing else, in this process, on 127.0.0.1.
+// A grpc::Server with a DataService and nothing else, in this process, on 127.0.0.1, with the
+// credentials of the process.
 class DataServer {
  public:
   // Port 0: any free one. Ends the test when the port is taken.

@@ -1,6 +1,12 @@
 #include "common/admin/admin_server.h"
 
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -104,6 +110,54 @@ TEST_F(AdminServerTest, APageOfAnotherNameDoesNotChangeTheLogLevel) {
     EXPECT_EQ(CurrentLogLevel(), LogLevel::kInfo) << host;
     EXPECT_EQ(Ask(port(), "GET /livez", host).status, 200) << host;
   }
+}
+
+// As a page in a browser of this machine would ask whose name was made to stand for 127.0.0.1.
+TEST_F(AdminServerTest, APageOfAnotherNameIsToldNothing) {
+  for (const char* host : {"localhost", "127.0.0.1:9090", "[::1]:9090", "node-1:9090", "node-1"}) {
+    EXPECT_EQ(Ask(port(), "GET /statusz", host).status, 200) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:9090", "127.0.0.1.evil.example", "::"}) {
+    for (const char* request : {"GET /statusz", "GET /metrics", "GET /loglevel"}) {
+      const HttpAnswer refused = Ask(port(), request, host);
+      EXPECT_EQ(refused.status, 403) << host;
+      EXPECT_THAT(refused.body, HasSubstr("Host")) << host;
+    }
+    EXPECT_EQ(Ask(port(), "GET /readyz", host).status, 200) << host;
+  }
+}
+
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST_F(AdminServerTest, WithoutADescriptorItWaitsAndDoesNotSpin) {
+  ASSERT_EQ(Ask(port(), "GET /livez").status, 200);
+  const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(client, 0);
+  rlimit before = {};
+  getrlimit(RLIMIT_NOFILE, &before);
+  // None that is free: the lowest free number is above the limit.
+  const int next = dup(client);
+  close(next);
+  const rlimit none = {static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port()));
+  ASSERT_EQ(connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const double cpu = CpuSeconds();
+  absl::SleepFor(absl::Milliseconds(500));
+  EXPECT_LT(CpuSeconds() - cpu, 0.25);
+  setrlimit(RLIMIT_NOFILE, &before);
+  close(client);
+  EXPECT_EQ(Ask(port(), "GET /livez").status, 200);
 }
 
 TEST_F(AdminServerTest, SurvivesGarbage) {

@@ -1,15 +1,20 @@
 #include "common/rpc/connection_gate.h"
 
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
@@ -177,6 +182,78 @@ TEST_F(ConnectionGateTest, BreaksOffAConnectionOfAPeer) {
   EXPECT_EQ(gate_->BytesReceived(peer), 5u);
   EXPECT_TRUE(gate_->Break(peer));
   EXPECT_TRUE(one.AwaitClose(absl::Seconds(20)).has_value());
+}
+
+// Of a listener on several addresses: one peer, one port, two connections.
+TEST_F(ConnectionGateTest, CountsConnectionsFromOnePortToSeveralAddresses) {
+  ConnectionGate::Options options;
+  options.counts = &counts_;
+  options.max_connections = 2;
+  gate_ = ConnectionGate::Listen({"0.0.0.0", 0}, options).value();
+  gate_->Start(taker_.HandOver());
+  uint16_t port = 0;
+  std::vector<int> clients;
+  for (const uint32_t host : {0x7f000001, 0x7f000002, 0x7f000003}) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    socklen_t length = sizeof(address);
+    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+    port = ntohs(address.sin_port);
+    address.sin_addr.s_addr = htonl(host);
+    address.sin_port = htons(gate_->address().port);
+    ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(send(fd, "12345", 5, MSG_NOSIGNAL), 5);
+    clients.push_back(fd);
+    if (clients.size() < 3) {
+      ASSERT_TRUE(taker_.WaitFor(clients.size()));
+    }
+  }
+  for (int i = 0; i < 1000 && counts_.Get(Refusal::kConnections) == 0; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(counts_.Get(Refusal::kConnections), 1u) << "the third";
+  EXPECT_EQ(gate_->num_open(), 2u);
+  EXPECT_EQ(gate_->BytesReceived({"127.0.0.1", port}), 10u);
+  EXPECT_TRUE(gate_->Break({"127.0.0.1", port}));
+  for (const int fd : clients) {
+    char byte;
+    EXPECT_LE(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+  }
+}
+
+TEST_F(ConnectionGateTest, WhereTlsIsSpokenNothingElseIsHandedOver) {
+  Mutex mutex;
+  std::vector<std::string> told;
+  ConnectionGate::Options options;
+  options.tls = true;
+  options.on_connection = [&](const HostPort& peer, const absl::Status& result) {
+    MutexLock lock(&mutex);
+    told.push_back(absl::StrCat(ToString(peer), " ", result.ToString()));
+  };
+  Start(options);
+  RawHttp2 plain = Connect();
+  const uint16_t plain_port = plain.local_port();
+  ASSERT_TRUE(plain.Send("PRI * HTTP/2.0"));
+  EXPECT_TRUE(plain.AwaitClose(absl::Seconds(20)).has_value());
+  RawHttp2 tls = Connect();
+  ASSERT_TRUE(tls.Send("\x16\x03\x01"));
+  ASSERT_TRUE(taker_.WaitFor(1));
+  EXPECT_EQ(taker_.size(), 1u);
+  EXPECT_EQ(counts_.Get(Refusal::kNotTls), 1u);
+  gate_->Stop();
+  MutexLock lock(&mutex);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0], absl::StrCat("127.0.0.1:", plain_port,
+                                  " UNAUTHENTICATED: found a connection that begins with the byte "
+                                  "0x50, expected TLS"));
+  EXPECT_EQ(told[1], absl::StrCat("127.0.0.1:", tls.local_port(), " OK"));
 }
 
 TEST_F(ConnectionGateTest, LooksAgainAndAgain) {

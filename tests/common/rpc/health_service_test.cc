@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/readiness.h"
@@ -83,6 +84,27 @@ TEST_F(HealthServiceTest, WatchTellsEachChangeAndTheEnd) {
   ASSERT_TRUE(reader->Read(&response));
   EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
   EXPECT_FALSE(reader->Read(&response));
+}
+
+TEST_F(HealthServiceTest, WatchesAreBounded) {
+  constexpr int kWatches = 64;
+  struct Watcher {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
+  };
+  std::vector<std::unique_ptr<Watcher>> watchers;
+  HealthCheckResponse response;
+  const auto watch = [&] {
+    watchers.push_back(std::make_unique<Watcher>());
+    SetTimeout(absl::Seconds(20), &watchers.back()->context);
+    watchers.back()->reader = stub_->Watch(&watchers.back()->context, HealthCheckRequest());
+    return watchers.back()->reader->Read(&response);
+  };
+  for (int i = 0; i < kWatches; ++i) ASSERT_TRUE(watch()) << i;
+  EXPECT_FALSE(watch());
+  EXPECT_EQ(watchers.back()->reader->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Check("live"), "SERVING");
+  for (const auto& watcher : watchers) watcher->context.TryCancel();
 }
 
 TEST_F(HealthServiceTest, WatchOfAnUnknownNameSaysSo) {

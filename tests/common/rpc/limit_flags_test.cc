@@ -16,10 +16,11 @@ TEST(LimitFlagsTest, ReadsEachLimit) {
   LimitFlags limits;
   FlagSet flags;
   limits.AddServerFlags(&flags);
-  const auto rest =
-      flags.Parse({"--memory_budget=64MiB", "--max_connections=9", "--stalled_call_timeout=5s",
-                   "--max_queued_jobs=3", "--max_queued_jobs_of_one=2"});
+  const auto rest = flags.Parse({"--memory_budget=64MiB", "--max_connections=9",
+                                 "--stalled_call_timeout=5s", "--max_queued_jobs=3",
+                                 "--max_queued_jobs_of_one=2", "--max_running_jobs_of_one=4"});
   ASSERT_TRUE(rest.ok()) << rest.status();
+  EXPECT_EQ(limits.max_running_jobs_of_one, 4u);
   EXPECT_EQ(limits.MemoryBudgetBytes(), uint64_t{64} << 20);
   EXPECT_EQ(limits.max_connections, 9u);
   EXPECT_EQ(limits.stalled_call_timeout, absl::Seconds(5));

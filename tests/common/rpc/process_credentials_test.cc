@@ -22,10 +22,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/certificate_authority.h"
 #include "common/base/exit_code.h"
+#include "common/base/refusal_counts.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/data_channel.h"
 #include "common/rpc/server_runner.h"
@@ -35,6 +37,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.grpc.pb.h"
+#include "tests/testing/raw_http2.h"
 #include "tests/testing/test_certificates.h"
 
 namespace sangam {
@@ -82,6 +85,7 @@ struct TestServer {
     ServerRunner::Options options;
     options.listen = "127.0.0.1:0";
     options.credentials = credentials;
+    options.counts = &counts;
     auto started = ServerRunner::Start(
         options, [this](grpc::ServerBuilder* builder) { builder->RegisterService(service.get()); });
     EXPECT_TRUE(started.ok()) << started.status();
@@ -90,6 +94,7 @@ struct TestServer {
   std::string address() const { return ToString(runner->address()); }
 
   std::shared_ptr<ProcessCredentials> credentials;
+  RefusalCounts counts;
   std::unique_ptr<WhoService> service;
   std::unique_ptr<ServerRunner> runner;
 };
@@ -371,11 +376,82 @@ TEST(ProcessCredentialsTest, TokensStandInForCertificatesOfClients) {
   server.credentials->Reload();
   EXPECT_TRUE(ask(alice->token).status.ok());
 
+  EXPECT_GE(server.counts.Get(Refusal::kCredentials), 10u);
+  EXPECT_EQ(server.counts.Get(Refusal::kRights), 0u);
   const std::string audit = ReadFile(server_flags.audit_log);
   EXPECT_THAT(audit, HasSubstr("\"result\":\"UNAUTHENTICATED\""));
   EXPECT_THAT(audit, HasSubstr("reload tokens"));
   EXPECT_THAT(audit, Not(HasSubstr(alice->token)));
   EXPECT_THAT(audit, Not(HasSubstr(stranger->token)));
+}
+
+TEST(ProcessCredentialsTest, WhatWasTakenAndWhatIsWrongIsToldToWhoAsks) {
+  TestCertificates certificates;
+  const auto token = MakeToken({Role::kClient, "alice"}, absl::InfiniteFuture());
+  ASSERT_TRUE(token.ok());
+  SecurityFlags flags = With(certificates.Issue("server", "s1"));
+  flags.tokens = certificates.folder() + "/tokens";
+  flags.audit_log = certificates.folder() + "/audit";
+  WriteTestFile(flags.tokens, "# nobody\n");
+  const auto credentials = ProcessCredentials::ForDaemon(flags).value();
+  EXPECT_EQ(credentials->TakeNews().value(), "");
+
+  certificates.IssueInto(flags.tls, "server", "s1");
+  credentials->Reload();
+  const std::string news = credentials->TakeNews().value();
+  EXPECT_THAT(news, AllOf(HasSubstr(flags.tls.certificate), HasSubstr(flags.tls.key),
+                          HasSubstr(" for server/s1, serial "), HasSubstr(", until 20"),
+                          Not(HasSubstr("authorities"))));
+  EXPECT_EQ(credentials->TakeNews().value(), "") << "once";
+
+  // Two files at once, and one of a second authority.
+  TestCertificates other;
+  WriteTestFile(flags.tls.authority,
+                certificates.authority().certificate + other.authority().certificate);
+  WriteTestFile(flags.tokens, token->line + "\n");
+  credentials->Reload();
+  EXPECT_EQ(credentials->TakeNews().value(),
+            absl::StrCat("\"", flags.tls.authority, "\" with 2 authorities; ", flags.tokens,
+                         ": 1 tokens"));
+
+  // As long as it is so.
+  WriteTestFile(flags.tls.key, "nonsense");
+  credentials->Reload();
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status wrong = credentials->TakeNews().status();
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(wrong.message()), HasSubstr(flags.tls.key));
+  }
+  certificates.IssueInto(flags.tls, "server", "s1");
+  credentials->Reload();
+  EXPECT_THAT(credentials->TakeNews().value(), HasSubstr("server/s1"));
+}
+
+TEST(ProcessCredentialsTest, StrangersHaveAnAddressInTheAuditLog) {
+  TestCertificates certificates;
+  SecurityFlags flags = With(certificates.Issue("coordinator"));
+  flags.audit_log = certificates.folder() + "/audit";
+  TestServer server(flags);
+  // Without a certificate of the authority there is no handshake, and so no call.
+  TestCertificates foreign;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Ask(CarelessChannel(server.address(), certificates.authority().certificate,
+                                  foreign.Make("admin")))
+                  .status.error_code(),
+              grpc::StatusCode::UNAVAILABLE);
+  }
+  RawHttp2 plain(server.runner->address().port);
+  const std::string plain_peer = absl::StrCat("\"peer\":\"ipv4:127.0.0.1:", plain.local_port());
+  plain.SendPreface();
+  EXPECT_TRUE(plain.AwaitClose(absl::Seconds(20)).has_value());
+  EXPECT_EQ(server.counts.Get(Refusal::kNotTls), 1u);
+
+  const std::vector<std::string> lines = absl::StrSplit(ReadFile(flags.audit_log), '\n');
+  ASSERT_EQ(lines.size(), 3u) << "the host once in a long time, then what is no TLS, each time";
+  EXPECT_THAT(lines[0], AllOf(HasSubstr("\"who\":\"unknown\",\"peer\":\"ipv4:127.0.0.1:"),
+                              HasSubstr("\"method\":\"connect\""), HasSubstr("\"OK\"")));
+  EXPECT_THAT(lines[1], AllOf(HasSubstr(plain_peer), HasSubstr("\"method\":\"connect\""),
+                              HasSubstr("UNAUTHENTICATED"), HasSubstr("expected TLS")));
 }
 
 TEST(ProcessCredentialsTest, TokensAreForTlsAndFilesForTheirOwner) {

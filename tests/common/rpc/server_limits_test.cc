@@ -24,6 +24,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/server_runner.h"
 #include "common/rpc/stalled_calls.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.grpc.pb.h"
 #include "tests/testing/raw_http2.h"
@@ -227,6 +228,54 @@ TEST_F(ServerLimitsTest, AStreamThatNobodyReadsIsCancelled) {
   EXPECT_EQ(counts_.Get(Refusal::kStalledCall), 1u);
   EXPECT_TRUE(Answers());
   context.TryCancel();
+}
+
+TEST_F(ServerLimitsTest, LongMetadataIsRefused) {
+  Start();
+  const auto call = [this](size_t bytes) {
+    grpc::ClientContext context;
+    SetTimeout(absl::Seconds(20), &context);
+    context.AddMetadata("x-long", std::string(bytes, 'x'));
+    v1::Cluster cluster;
+    return stub_->GetCluster(&context, v1::GetClusterRequest(), &cluster).error_code();
+  };
+  EXPECT_EQ(call(6 * 1024), grpc::StatusCode::OK);
+  EXPECT_EQ(call(9 * 1024), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // So much of it may be refused before it is known whose it is: with the connection.
+  EXPECT_THAT(call(100 * 1024), ::testing::AnyOf(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                                 grpc::StatusCode::UNAVAILABLE));
+  EXPECT_TRUE(Answers());
+}
+
+TEST_F(ServerLimitsTest, CallsOfOneConnectionBeyondItsNumberWait) {
+  constexpr size_t kCalls = 128;
+  Start();
+  struct Watch {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::JobEvent>> events;
+  };
+  std::vector<std::unique_ptr<Watch>> watches;
+  v1::JobEvent event;
+  for (size_t i = 0; i < kCalls; ++i) {
+    watches.push_back(std::make_unique<Watch>());
+    SetTimeout(absl::Seconds(60), &watches.back()->context);
+    watches.back()->events = stub_->WatchJob(&watches.back()->context, v1::WatchJobRequest());
+    ASSERT_TRUE(watches.back()->events->Read(&event)) << i;
+  }
+  Watch more;
+  SetTimeout(absl::Milliseconds(500), &more.context);
+  more.events = stub_->WatchJob(&more.context, v1::WatchJobRequest());
+  EXPECT_FALSE(more.events->Read(&event));
+  EXPECT_EQ(more.events->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  // Another connection is not concerned, and a place that is free again is taken.
+  const auto other = v1::JobService::NewStub(*MakeControlChannel(ToString(server_->address())));
+  grpc::ClientContext context;
+  SetTimeout(absl::Seconds(20), &context);
+  v1::Cluster cluster;
+  EXPECT_TRUE(other->GetCluster(&context, v1::GetClusterRequest(), &cluster).ok());
+  watches[0]->context.TryCancel();
+  EXPECT_TRUE(Answers());
+  for (const auto& watch : watches) watch->context.TryCancel();
 }
 
 TEST_F(ServerLimitsTest, TooManyConnectionsAreClosedAtOnce) {

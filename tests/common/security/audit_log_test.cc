@@ -1,7 +1,9 @@
 #include "common/security/audit_log.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -60,6 +62,30 @@ TEST(AuditLogTest, WritesOneLineOfJsonForEachEvent) {
   struct stat facts = {};
   ASSERT_EQ(stat(path.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
+}
+
+TEST(AuditLogTest, AFileThatWasMovedAwayIsBegunAnew) {
+  const std::string path = FilePath("audit-moved");
+  const std::string old = FilePath("audit-moved.1");
+  FakeClock clock;
+  auto log = AuditLog::Open(path, &clock);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->Write({"client/alice", "", "SubmitJob", "job 1", absl::OkStatus()});
+  EXPECT_EQ((*log)->Reopen().value(), "");
+  ASSERT_EQ(std::rename(path.c_str(), old.c_str()), 0);
+  (*log)->Write({"client/alice", "", "SubmitJob", "job 2", absl::OkStatus()});
+  EXPECT_EQ((*log)->Reopen().value(), absl::StrCat("\"", path, "\" opened anew"));
+  (*log)->Write({"client/alice", "", "SubmitJob", "job 3", absl::OkStatus()});
+  EXPECT_EQ(Lines(old).size(), 2u);
+  ASSERT_EQ(Lines(path).size(), 1u);
+  EXPECT_EQ(Lines(path)[0]["resource"], "job 3");
+  // Where there can be no new file the old one goes on.
+  std::remove(path.c_str());
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  EXPECT_THAT(std::string((*log)->Reopen().status().message()), HasSubstr(path));
+  rmdir(path.c_str());
+  (*log)->Write({"client/alice", "", "SubmitJob", "job 4", absl::OkStatus()});
+  EXPECT_EQ((*AuditLog::Open("", &clock))->Reopen().value(), "");
 }
 
 TEST(AuditLogTest, RefusalsCannotFillTheDisk) {

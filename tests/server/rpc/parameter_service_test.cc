@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/refusal_counts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/plan.pb.h"
@@ -293,6 +294,22 @@ TEST_P(BadStreamTest, EndsThatStreamAlone) {
 
 INSTANTIATE_TEST_SUITE_P(All, BadStreamTest, ::testing::ValuesIn(BadStreams()),
                          [](const auto& info) { return info.param.name; });
+
+TEST_F(ParameterServiceTest, MessagesThatAreTooLongEndTheirStream) {
+  RefusalCounts counts;
+  options_.counts = &counts;
+  StartServer();
+  WireClient client(server_->address());
+  ASSERT_TRUE(client.Write(HelloFrame(plan())));
+  v1::TensorFrame longer = GradientFrame(plan(), 1, 0, 0, std::vector<float>(5000, 1.0f));
+  longer.set_payload(std::string(5000 * sizeof(float) + 64 * 1024, 'x'));
+  client.Write(longer);
+  const absl::Status end = client.Finish();
+  EXPECT_EQ(end.code(), absl::StatusCode::kResourceExhausted) << end;
+  EXPECT_EQ(counts.Get(Refusal::kMessageSize), 1u);
+  ExpectServerAlive();
+  server_.reset();
+}
 
 TEST_F(ParameterServiceTest, StreamOfAJobThatEndsIsEnded) {
   StartServer();

@@ -16,8 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/refusal_counts.h"
 #include "common/rpc/grpc_status.h"
 #include "common/tensor/buffer.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "server/rpc/parameter_service.h"
@@ -143,6 +145,31 @@ TEST_F(ReadWeightsCallTest, ReaderThatDoesNotReadIsBrokenOff) {
   while (!buffer_.unique() && Clock::Real().Steady() < until) std::this_thread::yield();
   EXPECT_TRUE(buffer_.unique());
   EXPECT_FALSE(reader.Finish().ok());
+}
+
+TEST_F(ReadWeightsCallTest, ReadersOfOneCallerAreBounded) {
+  options_.max_reads_of_one = 2;
+  RefusalCounts counts;
+  options_.counts = &counts;
+  shard_->SetPages({MakeCork()});
+  StartServer();
+  Reader first(server_->address(), 7);
+  Reader second(server_->address(), 7);
+  ASSERT_TRUE(shard_->WaitForReads(2));
+  const absl::Status third = Reader(server_->address(), 7).Finish();
+  EXPECT_EQ(third.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(third.message()), ::testing::HasSubstr("2 of one caller"));
+  EXPECT_EQ(counts.Get(Refusal::kCalls), 1u);
+  // Who has read all of it gives its place back.
+  EXPECT_TRUE(first.Finish().ok());
+  absl::Status later;
+  const absl::Duration until = Clock::Real().Steady() + absl::Seconds(20);
+  do {
+    later = Reader(server_->address(), 7).Finish();
+  } while (!later.ok() && Clock::Real().Steady() < until);
+  EXPECT_TRUE(later.ok()) << later;
+  EXPECT_TRUE(second.Finish().ok());
+  server_.reset();
 }
 
 TEST_F(ReadWeightsCallTest, CallsAreBounded) {
