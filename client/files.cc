@@ -134,7 +134,10 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory, expected a file"));
   }
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  const int fd = OpenRetrying(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode);
+  // One that is left over, or that somebody else has put there, would keep its rights, and a link
+  // would lead elsewhere.
+  unlink(temporary.c_str());
+  const int fd = OpenRetrying(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   return absl::WrapUnique(new AtomicFile(path, temporary, fd));
 }

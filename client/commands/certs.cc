@@ -83,6 +83,14 @@ class CertsCommand : public Command {
     return absl::OkStatus();
   }
 
+  // A folder without an authority is no job that is not there.
+  absl::StatusOr<std::string> OfAuthority(const std::string& file) const {
+    absl::StatusOr<std::string> text = ReadFile(PathOf(file), kLargestPem);
+    if (!absl::IsNotFound(text.status())) return text;
+    return UsageError(absl::StrCat(text.status().message(), "; 'sangam certs init --out=", folder_,
+                                   "' makes an authority"));
+  }
+
   absl::Status Write(const std::string& name, const KeyPair& pair) const {
     RETURN_IF_ERROR(WritePrivateFile(PathOf(absl::StrCat(name, ".key")), pair.key));
     return WriteFileAtomically(PathOf(absl::StrCat(name, ".crt")), pair.certificate);
@@ -130,8 +138,8 @@ class CertsCommand : public Command {
   absl::StatusOr<ExitCode> New(const std::string& role, const std::string& name,
                                const Environment& environment) {
     KeyPair authority;
-    ASSIGN_OR_RETURN(authority.certificate, ReadFile(PathOf("ca.crt"), kLargestPem));
-    ASSIGN_OR_RETURN(authority.key, ReadFile(PathOf("ca.key"), kLargestPem));
+    ASSIGN_OR_RETURN(authority.certificate, OfAuthority("ca.crt"));
+    ASSIGN_OR_RETURN(authority.key, OfAuthority("ca.key"));
     ASSIGN_OR_RETURN(const std::string trust_domain, TrustDomainOf(authority.certificate), "%s",
                      PathOf("ca.crt"));
     const CertificateRequest request =

@@ -194,7 +194,7 @@ ExitCode Fail(const absl::Status& status, const std::string& verb, bool json,
   } else if (absl::IsUnavailable(status) && absl::StartsWith(message, "coordinator")) {
     hint =
         "Does sangam-server run there? --coordinator=HOST:PORT or the environment variable "
-        "SANGAM_COORDINATOR name another one.\n";
+        "SANGAM_COORDINATOR name another one; 'sangam doctor' looks for the cause.\n";
   }
   environment.console->Err(absl::StrCat("sangam ", verb, ": ", message, "\n", hint));
   return IsUsageError(status) ? ExitCode::kUsage : ExitCodeFor(status);

@@ -95,9 +95,9 @@ class RunCommand : public Command {
     source_.AddFlags(flags);
     flags->AddString({"backend", "NAME", "What the workers compute with: cpu or cuda."},
                      &cluster_.backend);
-    flags->AddOptionalCount({"memory_limit", "BYTES",
-                             "Memory that the job may use on each worker. Default: all there is."},
-                            &memory_limit_, 1);
+    flags->AddBytes({"memory_limit", "BYTES",
+                     "Memory that the job may use on each worker. Default: all there is."},
+                    &cluster_.memory_limit);
     flags->AddSwitch({"overwrite", "", "Replace an earlier run in DIR."}, &overwrite_);
     flags->AddSwitch({"keep_logs", "", "Keep the daemons' logs also when the job succeeds."},
                      &keep_logs_);
@@ -135,7 +135,6 @@ class RunCommand : public Command {
     const uint64_t processors = cluster_.backend == "cpu" ? std::thread::hardware_concurrency() : 1;
     cluster_.threads = threads_.value_or(
         std::max<uint64_t>(1, processors / std::max<uint64_t>(1, cluster_.workers)));
-    cluster_.memory_limit = memory_limit_.value_or(0);
     const std::string& beside = environment.program_directory;
     ASSIGN_OR_RETURN(cluster_.server_binary, FindProgram(cluster_.server_binary, beside, "server"));
     ASSIGN_OR_RETURN(cluster_.worker_binary, FindProgram(cluster_.worker_binary, beside, "worker"));
@@ -153,7 +152,6 @@ class RunCommand : public Command {
   std::optional<uint64_t> workers_;
   std::optional<uint64_t> servers_;
   std::optional<uint64_t> threads_;
-  std::optional<uint64_t> memory_limit_;
   LocalCluster::Options cluster_;
   absl::Duration stall_timeout_ = absl::Minutes(10);
   bool overwrite_ = false;

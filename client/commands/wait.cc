@@ -99,15 +99,15 @@ class WaitCommand : public Command {
     const absl::Duration end = environment.clock->Steady() + timeout_;
     connection_.set_timeout(std::min(timeout_, kLongestOutage));
     if (timeout_ != absl::InfiniteDuration()) connection_.set_timeout(timeout_);
-    ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client,
-                     connection_.Connect(environment, [&]() -> absl::Status {
-                       if (environment.clock->Steady() < end) return absl::OkStatus();
-                       const std::string text =
-                           absl::StrCat(arguments[0], " has not come to the state within ",
-                                        HumanDuration(timeout_), " (--timeout; --for=", goal_, ")");
-                       return waiter.lost() ? absl::UnavailableError(text)
-                                            : absl::DeadlineExceededError(text);
-                     }));
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<JobClient> client,
+        connection_.Connect(environment, [&]() -> absl::Status {
+          if (environment.clock->Steady() < end) return absl::OkStatus();
+          const std::string text = absl::StrCat(
+              arguments[0], goal_ == kEnded ? " has not ended" : " has not come to ",
+              goal_ == kEnded ? "" : goal_, " within ", HumanDuration(timeout_), " (--timeout)");
+          return waiter.lost() ? absl::UnavailableError(text) : absl::DeadlineExceededError(text);
+        }));
     ASSIGN_OR_RETURN(v1::Job job, client->Get(arguments[0]));
     if (!HasReached(job, goal_) && !HasEnded(job.state())) {
       const absl::Status watched = client->Watch(job.id(), 0, &waiter);

@@ -34,6 +34,19 @@ constexpr absl::Duration kBadSkew = absl::Minutes(5);
 
 // RFC 9113, section 3.4, and an empty SETTINGS frame (section 6.5).
 constexpr absl::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+// RFC 5246, section 7.4.1.2: TLS 1.2 with the usual elliptic curves, and h2 (RFC 7301). What
+// follows does not matter.
+constexpr char kClientHello[] =
+    "\x16\x03\x01\x00\x5a\x01\x00\x00\x56\x03\x03"
+    "0123456789abcdef0123456789abcdef"          // random
+    "\x00"                                      // no session
+    "\x00\x08\xc0\x2b\xc0\x2f\xc0\x2c\xc0\x30"  // ECDHE with AES-GCM
+    "\x01\x00"                                  // no compression
+    "\x00\x25"
+    "\x00\x0a\x00\x06\x00\x04\x00\x17\x00\x1d"          // P-256, X25519
+    "\x00\x0b\x00\x02\x01\x00"                          // points as they are
+    "\x00\x0d\x00\x08\x00\x06\x04\x03\x08\x04\x04\x01"  // signatures: ECDSA, RSA
+    "\x00\x10\x00\x05\x00\x03\x02h2";
 constexpr size_t kFrameHeader = 9;
 constexpr char kSettings = 4;
 // Records of TLS begin with a kind; these two answer what is no TLS: alert, handshake.
@@ -84,19 +97,43 @@ int Connect(int fd, const addrinfo& address, absl::Time until) {
   return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
-Answerer Listen(int fd, absl::Time until) {
-  if (send(fd, kPreface.data(), kPreface.size(), MSG_NOSIGNAL) < 0) return Answerer::kOther;
-  std::array<char, kFrameHeader> first{};
-  size_t count = 0;
-  while (count < first.size() && Await(fd, POLLIN, until)) {
-    const ssize_t more = recv(fd, first.data() + count, first.size() - count, 0);
+// What comes in answer to `words`, up to the size of a frame's header.
+std::string FirstBytes(int fd, absl::string_view words, absl::Time until) {
+  std::string first;
+  if (send(fd, words.data(), words.size(), MSG_NOSIGNAL) < 0) return first;
+  std::array<char, kFrameHeader> part{};
+  while (first.size() < part.size() && Await(fd, POLLIN, until)) {
+    const ssize_t more = recv(fd, part.data(), part.size() - first.size(), 0);
     if (more < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (more <= 0) break;
-    count += static_cast<size_t>(more);
+    first.append(part.data(), static_cast<size_t>(more));
   }
-  if (count == 0) return Answerer::kSilent;
+  return first;
+}
+
+Answerer Classify(absl::string_view first) {
+  if (first.empty()) return Answerer::kSilent;
   if (first[0] == kTlsAlert || first[0] == kTlsHandshake) return Answerer::kTls;
-  return count == first.size() && first[3] == kSettings ? Answerer::kPlainHttp2 : Answerer::kOther;
+  return first.size() == kFrameHeader && first[3] == kSettings ? Answerer::kPlainHttp2
+                                                               : Answerer::kOther;
+}
+
+// On a connection of its own; takes at most twice `timeout`.
+Probe AskOnce(const addrinfo& addresses, absl::string_view words, absl::Duration timeout) {
+  int reason = ETIMEDOUT;
+  const absl::Time connected = absl::Now() + timeout;
+  for (const addrinfo* it = &addresses; it != nullptr; it = it->ai_next) {
+    const Socket socket(::socket(it->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (socket.fd() < 0) {
+      reason = errno;
+      continue;
+    }
+    reason = Connect(socket.fd(), *it, connected);
+    if (reason == 0) {
+      return {Classify(FirstBytes(socket.fd(), words, absl::Now() + timeout)), ""};
+    }
+  }
+  return {Answerer::kNobody, std::strerror(reason)};
 }
 
 Finding CheckClock(absl::Time theirs, absl::Time asked, absl::Time answered) {
@@ -163,18 +200,12 @@ Probe ProbePort(const std::string& host, uint16_t port, absl::Duration timeout) 
   int error = 0;
   const Addresses found = Resolve(host, port, &error);
   if (found == nullptr) return {Answerer::kNobody, gai_strerror(error)};
-  int reason = ETIMEDOUT;
-  const absl::Time connected = absl::Now() + timeout;
-  for (const addrinfo* it = found.get(); it != nullptr; it = it->ai_next) {
-    const Socket socket(::socket(it->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (socket.fd() < 0) {
-      reason = errno;
-      continue;
-    }
-    reason = Connect(socket.fd(), *it, connected);
-    if (reason == 0) return {Listen(socket.fd(), absl::Now() + timeout), ""};
-  }
-  return {Answerer::kNobody, std::strerror(reason)};
+  const Probe plain = AskOnce(*found, kPreface, timeout);
+  if (plain.answerer != Answerer::kSilent) return plain;
+  // gRPC with TLS hangs up on what is no TLS, without a word.
+  const Probe with_tls =
+      AskOnce(*found, absl::string_view(kClientHello, sizeof(kClientHello) - 1), timeout);
+  return with_tls.answerer == Answerer::kTls ? with_tls : plain;
 }
 
 Finding CheckPort(const std::string& address, const Probe& probe, bool with_tls) {

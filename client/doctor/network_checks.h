@@ -28,7 +28,8 @@ struct Probe {
   std::string reason;  // of kNobody, as the system says
 };
 
-// Connects and says the beginning of HTTP/2; takes at most twice `timeout`.
+// Connects and says the beginning of HTTP/2, and to who is silent that of TLS; takes at most four
+// times `timeout`.
 Probe ProbePort(const std::string& host, uint16_t port, absl::Duration timeout);
 
 // Whether a coordinator answers there in the manner that this client is set up for.

@@ -1,11 +1,12 @@
 #!/bin/bash
 # The stage of deploy/Dockerfile that has the programs: builds them, or takes those that are built already.
 #
-#   deploy/image/programs.sh build|prebuilt cpu|cuda FOLDER
+#   deploy/image/programs.sh build|prebuilt cpu|cuda FOLDER [REVISION]
 #
 # In the root of the sources. `prebuilt` takes the folder prebuilt (of cuda: prebuilt-cuda) that make_root.sh has made.
+# Programs that are built here name REVISION with --version.
 set -euo pipefail
-how="$1" kind="$2" folder="$3"
+how="$1" kind="$2" folder="$3" revision="${4:-unknown}"
 
 ready=prebuilt
 if [[ "$kind" == cuda ]]; then ready=prebuilt-cuda; fi
@@ -20,7 +21,6 @@ case "$how" in
     chown -R 0:0 "$folder"
     ;;
   build)
-    tools/install_packages.sh build
     options=()
     programs=(bazel-bin/worker/sangam-worker)
     targets=(//worker:sangam-worker)
@@ -31,6 +31,7 @@ case "$how" in
       programs+=(bazel-bin/server/sangam-server bazel-bin/client/sangam)
       targets+=(//server:sangam-server //client:sangam)
     fi
+    if [[ "$revision" != unknown ]]; then options+=(--stamp "--embed_label=$revision"); fi
     bazel build "${options[@]}" "${targets[@]}"
     deploy/image/make_root.sh "$folder" "${programs[@]}"
     ;;

@@ -90,6 +90,18 @@ TEST_F(FilesTest, MakesDirectoriesWithTheirParents) {
   EXPECT_FALSE(MakeDirectories("").ok());
 }
 
+TEST_F(FilesTest, WhatLiesAtTheTemporaryPlaceIsNotWrittenTo) {
+  ASSERT_TRUE(WriteFileAtomically(Path("other"), "theirs", 0666).ok());
+  const std::string temporary = absl::StrCat(Path("key"), ".", getpid(), ".tmp");
+  ASSERT_EQ(symlink(Path("other").c_str(), temporary.c_str()), 0);
+  ASSERT_TRUE(WritePrivateFile(Path("key"), "secret").ok());
+  EXPECT_EQ(*ReadFile(Path("other"), 10), "theirs");
+  struct stat facts {};
+  ASSERT_EQ(lstat(Path("key").c_str(), &facts), 0);
+  EXPECT_TRUE(S_ISREG(facts.st_mode));
+  EXPECT_EQ(facts.st_mode & 0777, 0600u);
+}
+
 TEST_F(FilesTest, AnUncommittedFileLeavesTheOldOne) {
   ASSERT_TRUE(WriteFileAtomically(Path("x"), "old").ok());
   {

@@ -5,6 +5,7 @@ cert-manager. Then the job of examples/submit, and the end of every pod by SIGTE
 Needs the programs in bazel-bin (SANGAM_PROGRAMS names another folder).
 """
 
+import json
 import os
 import random
 import re
@@ -205,6 +206,14 @@ class Cluster:
         command = self.command_line(container, environment, mounts)
         return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
+    def doctor(self):
+        """What `sangam doctor` holds for a fault, with the client's certificate."""
+        secret = self.secrets["sangam-client-tls"]
+        command = [os.path.join(PROGRAMS, PLACES["sangam"]), "doctor", "--coordinator=%s:7070" % self.coordinator, "--output=json"]
+        command += ["--tls_%s=%s/%s" % (flag, secret, file) for flag, file in (("cert", "tls.crt"), ("key", "tls.key"), ("ca", "ca.crt"))]
+        done = subprocess.run(command, env={}, capture_output=True, text=True, timeout=60, check=False)
+        return [finding for finding in json.loads(done.stdout) if finding["verdict"] == "FAULT"]
+
     def end(self):
         """Ends the pods, workers first; (pod, exit status, seconds, grace period)."""
         ends = []
@@ -240,6 +249,7 @@ class DaemonsTest(unittest.TestCase):
                     done = cluster.submit(submit)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     self.assertIn("SUCCEEDED", done.stdout + done.stderr)
+                    self.assertEqual(cluster.doctor(), [])
             finally:
                 ends = cluster.end()
             for pod, status, took, grace in ends:

@@ -1,5 +1,6 @@
-"""Commands in the documentation name what there is."""
+"""Commands and links in the documentation name what there is."""
 
+import glob
 import os
 import re
 import shlex
@@ -50,6 +51,28 @@ def faults(words, objects):
     return wrong
 
 
+def anchors(text):
+    """What a heading is called in a link."""
+    headings = re.findall(r"^#{1,6} (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def link_faults(path, text):
+    faults = []
+    for link in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        target = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+        if not os.path.exists(target):
+            faults.append("found no %s" % link)
+        elif anchor:
+            with open(target, encoding="utf-8") as file:
+                if anchor not in anchors(file.read()):
+                    faults.append("found no heading for %s" % link)
+    return faults
+
+
 class DocsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -83,6 +106,16 @@ class DocsTest(unittest.TestCase):
             faults(shlex.split("kubectl apply -k deploy/kubernetes/overlays/tpu"), self.objects)
         with self.assertRaises(AssertionError):
             faults(shlex.split("helm upgrade --install sangam deploy/helm/sangam --set server.replicaz=1"), self.objects)
+
+    def test_links_lead_somewhere(self):
+        paths = [os.path.join(rendering.ROOT, name) for name in ("README.md", "SECURITY.md")]
+        paths += glob.glob(os.path.join(rendering.ROOT, "docs/**/*.md"), recursive=True)
+        self.assertGreater(len(paths), 20)
+        for path in paths:
+            with self.subTest(path), open(path, encoding="utf-8") as file:
+                self.assertEqual(link_faults(path, file.read()), [])
+        here = os.path.join(rendering.ROOT, "README.md")
+        self.assertEqual(len(link_faults(here, "[a](docs/no.md) [b](docs/runbook.md#no) [c](docs/runbook.md#sangamjobfailed)")), 2)
 
     def test_versions_are_the_programs_own(self):
         for name in DOCUMENTS:

@@ -111,6 +111,19 @@ class HelmTest(unittest.TestCase):
         self.assertEqual(manifest_rules.faults(found, rendering.version(), clients), [])
         self.assertIn("lab-a-sangam-server", {d["metadata"]["name"] for d in found})
 
+    def test_alerts_carry_the_address_of_the_runbook(self):
+        for values, expected in ((MONITORING, 0), (MONITORING + ["monitoring.runbookUrl=https://example.com/runbook.html"], 1)):
+            rule = next(d for d in rendering.helm(*values) if d["kind"] == "PrometheusRule")
+            alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+            found = [a["annotations"]["runbook_url"] for a in alerts if "runbook_url" in a["annotations"]]
+            self.assertEqual(len(found), expected * len(alerts))
+            for address in found:
+                self.assertRegex(address, r"^https://example\.com/runbook\.html#sangam[a-z]+$")
+
+    def test_monitoring_objects_have_the_labels_that_are_asked_for(self):
+        found = [d for d in rendering.helm(*MONITORING, "monitoring.labels.release=prom") if d["metadata"]["labels"].get("release") == "prom"]
+        self.assertEqual(sorted(d["kind"] for d in found), ["PodMonitor", "PrometheusRule"])
+
     def test_lints(self):
         rendering.run("helm", "lint", "--strict", rendering.CHART)
 
@@ -123,6 +136,7 @@ class HelmTest(unittest.TestCase):
             "server.replicas=0": "replicas",
             "server.memoryLimit=4Gi": "memoryLimit",
             "monitoring.enabled=maybe": "monitoring",
+            "monitoring.runbookUrl=docs/runbook.md": "runbookUrl",
         }
         for value, expected in wrong.items():
             with self.subTest(value):

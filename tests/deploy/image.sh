@@ -103,24 +103,43 @@ check() {
   fi
 }
 
+revision="$(git rev-parse --short=12 HEAD 2>/dev/null || echo test)"
 version="$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' common/base/version.h)"
 context="$work/context"
-mkdir -p "$context/deploy"
-cp -r deploy/image "$context/deploy/"
+mkdir -p "$context"
+cp -r --parents deploy/image tools/install_packages.sh tools/packages.txt "$context/"
 
 programs_of_build() {
-  bazel build --color=no --curses=no --noshow_progress //server:sangam-server //worker:sangam-worker //client:sangam \
-    //tests/cuda_on_cpu:sangam-worker || return 1
+  # As a release: only what is linked is made anew for another commit.
+  bazel build --color=no --curses=no --noshow_progress --stamp --embed_label="$revision" \
+    //server:sangam-server //worker:sangam-worker //client:sangam //tests/cuda_on_cpu:sangam-worker || return 1
   deploy/image/make_root.sh "$context/prebuilt" bazel-bin/server/sangam-server bazel-bin/worker/sangam-worker \
     bazel-bin/client/sangam || return 1
   # No GPU here: the worker that computes on the stand-in for CUDA.
   deploy/image/make_root.sh "$context/prebuilt-cuda" bazel-bin/tests/cuda_on_cpu/sangam-worker
 }
+# Whether the sources that .dockerignore lets into the image are all that the programs are built from, perhaps without
+# one folder of them.
+sources_suffice() {
+  local without="${1:-nothing}" line rc=0
+  rm -rf "$work/sources"
+  mkdir "$work/sources"
+  while read -r line; do
+    if [[ "$line" == '!/'* && "$line" != '!/prebuilt'* && "$line" != "!/$without" ]]; then
+      cp -r --parents "${line#!/}" "$work/sources/" || return 1
+    fi
+  done <.dockerignore
+  cd "$work/sources" || return 1
+  bazel --max_idle_secs=60 build --nobuild --color=no --curses=no --noshow_progress \
+    //server:sangam-server //worker:sangam-worker //client:sangam || rc=1
+  cd "$OLDPWD" || return 1
+  return "$rc"
+}
 build_image() {
   local target="$1"
   timeout 400 "${buildah_command[@]}" bud --quiet --isolation chroot --file deploy/Dockerfile --target "$target" \
     --build-arg BASE_IMAGE="$base" --build-arg CUDA_IMAGE="$base" --build-arg BINARIES=prebuilt \
-    --build-arg REVISION="$version-test" --tag "localhost/sangam-$target:$tag" "$context"
+    --build-arg REVISION="$revision" --tag "localhost/sangam-$target:$tag" "$context"
 }
 # fact TARGET FILTER EXPECTED: what the image says of itself.
 fact() {
@@ -152,6 +171,9 @@ fails() {
 }
 
 check "the programs build and their libraries are found" programs_of_build
+check "the sources that go into it suffice to build them" sources_suffice
+check "a folder that is left out is seen" fails sources_suffice proto
+(cd "$work/sources" && bazel shutdown) >/dev/null 2>&1
 check "the image cpu builds" build_image cpu
 if ((failed)); then
   echo "$passed passed, $failed failed"
@@ -160,13 +182,14 @@ fi
 check "it runs as uid 10001" fact cpu .User 10001:10001
 check "it stops by SIGTERM" fact cpu .StopSignal SIGTERM
 check "it names its version" fact cpu '.Labels["org.opencontainers.image.version"]' "$version"
-check "it names its revision" fact cpu '.Labels["org.opencontainers.image.revision"]' "$version-test"
+check "it names its revision" fact cpu '.Labels["org.opencontainers.image.revision"]' "$revision"
 check "a wrong fact is seen" fails fact cpu .User root
 
 cpu="$(buildah_here from --pull-never "localhost/sangam-cpu:$tag")"
 containers+=("$cpu")
 for program in sangam-server sangam-worker; do
-  check "$program is version $version" says "$version" inside "$cpu" 20 "/usr/local/bin/$program" --version
+  check "$program is version $version" says " $version (" inside "$cpu" 20 "/usr/local/bin/$program" --version
+  check "$program is of this commit" says ", commit $revision" inside "$cpu" 20 "/usr/local/bin/$program" --version
 done
 check "the client is version $version" says "$version" inside "$cpu" 20 /usr/local/bin/sangam --version
 check "the user is not root" says "uid=10001" inside "$cpu" 20 id

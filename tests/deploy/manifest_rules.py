@@ -195,6 +195,7 @@ class Manifests:
                 self.fault(document, "found subPath, expected the whole volume: files would never be renewed")
         arguments = dict(re.fullmatch(r"--([a-z_]+)=?(.*)", a).groups() for a in container.get("args", []) if a.startswith("--"))
         self.check_variables(document, container)
+        self.check_program(document, container)
         settings = self.settings(document, arguments, mounts)
         settings.update(arguments)
         if document["kind"] == "StatefulSet":
@@ -208,6 +209,17 @@ class Manifests:
             for name in re.findall(r"\$\((\w+)\)", argument):
                 if name not in known:
                     self.fault(document, "found $(%s) in an argument and no such variable" % name)
+
+    def check_program(self, document, container):
+        program = container.get("command", [""])[0].rpartition("/")[2]
+        sources = {v["name"]: v.get("valueFrom", {}).get("resourceFieldRef", {}).get("resource") for v in container.get("env", [])}
+        # With a GPU the worker chooses for itself.
+        on_cpu = program in ("sangam-server", "sangam-worker") and not container["image"].endswith("-cuda")
+        if on_cpu and sources.get("SANGAM_THREADS") != "requests.cpu":
+            self.fault(document, "found no SANGAM_THREADS of requests.cpu: a thread for each core of the node")
+        arguments = container.get("args", [])
+        if program == "sangam" and "submit" in arguments and not any(a.startswith("--request_id=") for a in arguments):
+            self.fault(document, "found submit without --request_id: a second try would queue a second job")
 
     def settings(self, document, arguments, mounts):
         """What the file of --config says."""

@@ -89,7 +89,7 @@ class ManifestsTest(unittest.TestCase):
         cls.clusters["my-cluster"] = rendering.kustomize(os.path.join(rendering.KUBERNETES, "examples/my-cluster"))
         cls.clusters["another namespace"] = in_another_namespace()
         cls.clusters["helm"] = rendering.helm()
-        cls.clusters["helm with all"] = rendering.helm("worker.backend=cuda", "monitoring.enabled=true", "image.pullSecrets[0].name=pull", "worker.runtimeClassName=nvidia")
+        cls.clusters["helm with all"] = rendering.helm("worker.backend=cuda", "monitoring.enabled=true", "image.pullSecrets[0].name=pull", "worker.runtimeClassName=nvidia", "worker.data.claimName=data-sets")
         rest = {
             "client": cls.clients,
             "submit": cls.submit,

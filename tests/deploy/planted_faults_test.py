@@ -69,6 +69,7 @@ BY_RULES = [
     (SERVER, lambda d: volume(d, "tls")["secret"].update(secretName="sangam-tls"), "found no Certificate that makes the Secret sangam-tls"),
     (SERVER, lambda d: volume(d, "tls")["secret"].update(secretName="sangam-worker-tls"), "found the certificate of another role"),
     (SERVER, lambda d: volume(d, "tls")["secret"].pop("defaultMode"), "found a Secret that others may read"),
+    (WORKER, lambda d: container(d)["env"].pop(), "found no SANGAM_THREADS of requests.cpu"),
     (SERVER, lambda d: arguments(d, "--config", "--config=/etc/sangam/ps.conf"), "found --config=/etc/sangam/ps.conf"),
     (SERVER, lambda d: arguments(d, "--name", "--name=$(HOSTNAME)"), "found $(HOSTNAME) in an argument"),
     (SERVER, lambda d: arguments(d, "--tls_key", None), "expected --tls_cert, --tls_key and --tls_ca"),
@@ -142,6 +143,13 @@ class PlantedFaultsTest(unittest.TestCase):
             with self.subTest(index=index, expected=expected):
                 faults = manifest_rules.faults(planted(self.cluster, which, change), rendering.version(), self.clients)
                 self.assertTrue([fault for fault in faults if expected in fault], faults)
+
+    def test_a_submit_that_cannot_be_repeated_is_a_fault(self):
+        submit = rendering.kustomize(os.path.join(rendering.KUBERNETES, "examples/submit"))
+        changed = planted(submit, ("Job", "sangam-submit"), lambda d: arguments(d, "--request_id", None))
+        self.assertEqual(manifest_rules.faults(submit, rendering.version(), network=False), [])
+        faults = manifest_rules.faults(changed, rendering.version(), network=False)
+        self.assertEqual(len([fault for fault in faults if "submit without --request_id" in fault]), 1, faults)
 
     def test_a_document_twice_is_a_fault(self):
         faults = manifest_rules.faults(self.cluster + self.cluster[-1:], rendering.version(), self.clients)

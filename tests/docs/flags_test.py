@@ -25,7 +25,12 @@ FOREIGN = {
     "stand-in": "tests/device/run.sh",
     "build-arg": "buildah",
     "namespace": "helm",
+    "previous": "kubectl logs",
+    "force": "kubectl delete",
     "publish-not-ready-addresses": "Volcano's plugin svc",
+    "disable-network-policy": "Volcano's plugin svc",
+    "stamp": "bazel",
+    "embed_label": "bazel",
 }
 
 FLAG = re.compile(r"(?<![\w/-])--([a-z][a-z0-9_-]*)")

@@ -95,8 +95,9 @@ Metrics Exported() {
   MetricPage server;
   AddServerMetrics(FullSnapshot(), Counters(), &server);
   Read(server.Text(), &metrics);
+  const RefusalCounts refusals;
   MetricPage limits;
-  AddRefusals(RefusalCounts(), &limits);
+  AddRefusals(refusals, &limits);
   Read(limits.Text(), &metrics);
   NoSink none;
   ReportCounts reports(&none);
@@ -105,7 +106,7 @@ Metrics Exported() {
   facts.device.set_name("GPU");
   const Counters counters;
   MetricPage worker;
-  WorkerMetrics(facts, &reports, &counters).AddMetrics(&worker);
+  WorkerMetrics(facts, &reports, &counters, &refusals).AddMetrics(&worker);
   Read(worker.Text(), &metrics);
   // Only with TLS.
   metrics["sangam_certificate_expiry_timestamp_seconds"].type = "gauge";

@@ -40,6 +40,10 @@ completes "json" sangam list --output = j
 completes "json" sangam list --output j
 completes "list verify" sangam checkpoint ""
 completes "verify" sangam checkpoint v
+completes "" sangam checkpoint verify ""
+completes "list" sangam checkpoint --output = json l
+completes "drain size undrain" sangam cluster ""
+completes "new" sangam tokens ""
 completes "bash fish zsh" sangam completion ""
 completes "" sangam cancel ""
 completes "" sangam nosuchverb --
@@ -48,6 +52,8 @@ trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/sub"
 touch "$folder/job.textproto"
 completes "$folder/job.textproto" sangam submit "$folder/jo"
+completes "$folder/job.textproto" sangam cluster size "$folder/jo"
+completes "$folder/job.textproto" sangam doctor "$folder/jo"
 completes "$folder/job.textproto $folder/sub" sangam export 1 --out = "$folder/"
 completes "$folder/sub" sangam run x --data_root = "$folder/"
 [[ "$(COMP_WORDS=(sangam run --); COMP_CWORD=2; _sangam; printf '%s\n' "${COMPREPLY[@]}")" == *--data_root=* ]] ||
@@ -65,6 +71,8 @@ done
 if command -v fish >/dev/null; then
   offers="$(fish -c "source sangam.fish; complete -C 'sangam list --output '" | cut -f 1 | paste -sd ' ')"
   [[ "$offers" == "json table" || "$offers" == "table json" ]] || fail "fish offers '$offers' for --output"
+  offers="$(fish -c "source sangam.fish; complete -C 'sangam checkpoint list --li'" | cut -f 1)"
+  [[ -z "$offers" ]] || fail "fish offers '$offers', a flag of list, for checkpoint list"
 fi
 ((failures == 0)) && echo "completion: ok"
 exit $((failures > 0))

@@ -60,8 +60,9 @@ TEST_F(CertsTest, SaysWhatIsWrong) {
   EXPECT_EQ(Run({"certs", "init", "worker"}), 2);
   EXPECT_EQ(Run({"certs", "new", out_flag_}), 2);
   EXPECT_THAT(err(), HasSubstr("ROLE is missing"));
-  EXPECT_EQ(Run({"certs", "new", "worker", out_flag_}), 5);
+  EXPECT_EQ(Run({"certs", "new", "worker", out_flag_}), 2);
   EXPECT_THAT(err(), HasSubstr("ca.crt"));
+  EXPECT_THAT(err(), HasSubstr("'sangam certs init --out="));
   EXPECT_EQ(Run({"certs", "init", out_flag_, "--days=0"}), 2);
 }
 

@@ -187,6 +187,7 @@ TEST_F(CommandListTest, AnUnreachableCoordinatorIsAFailureWithAHint) {
   EXPECT_EQ(Run({"list", "--timeout=100ms"}), 7);
   EXPECT_THAT(err(), HasSubstr("sangam list: coordinator 127.0.0.1:1 cannot be reached: "));
   EXPECT_THAT(err(), HasSubstr("Does sangam-server run there? --coordinator=HOST:PORT"));
+  EXPECT_THAT(err(), HasSubstr("'sangam doctor' looks for the cause."));
 }
 
 TEST_F(CommandListTest, AnInterruptHasItsOwnExitCode) {

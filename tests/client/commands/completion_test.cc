@@ -15,11 +15,11 @@ TEST_F(CompletionTest, EveryShellLearnsEveryVerb) {
   EXPECT_EQ(Run({"completion", "bash"}), 0) << err();
   EXPECT_THAT(out(), HasSubstr("complete -F _sangam sangam\n"));
   EXPECT_THAT(out(), HasSubstr(" config completion "));
-  EXPECT_THAT(out(), HasSubstr("checkpoint) COMPREPLY=($(compgen -W 'list verify'"));
+  EXPECT_THAT(out(), HasSubstr("COMPREPLY=($(compgen -W 'list verify'"));
   EXPECT_EQ(Run({"completion", "zsh"}), 0);
   EXPECT_THAT(out(), HasSubstr("'--output=[A table for people, or JSON for programs]"));
   EXPECT_EQ(Run({"completion", "fish"}), 0);
-  EXPECT_THAT(out(), HasSubstr("__fish_seen_subcommand_from list' -l output -x -a 'table json'"));
+  EXPECT_THAT(out(), HasSubstr("__sangam_verb_is list' -l output -x -a 'table json'"));
 }
 
 TEST_F(CompletionTest, OtherShellsAreUnknown) {

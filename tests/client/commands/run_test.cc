@@ -52,7 +52,7 @@ class RunTest : public CommandFixture {
 
 TEST_F(RunTest, RunsAsTheJobFileAsks) {
   EXPECT_EQ(Run(Arguments("succeeds", {"--keep_logs", "--threads=3", "--set=epochs=1",
-                                       "--memory_limit=65536"})),
+                                       "--memory_limit=64KiB"})),
             0)
       << err();
   EXPECT_EQ(out(), "job mlp SUCCEEDED steps=2 test_accuracy=0.7500 samples_per_second=1234\n");

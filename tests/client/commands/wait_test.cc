@@ -74,8 +74,7 @@ TEST_F(WaitTest, AStateThatIsNeverReachedIsAFailure) {
 TEST_F(WaitTest, TheTimeoutIsKept) {
   AddJob(v1::RUNNING, FakeCoordinator::End::kStayOpen);
   EXPECT_EQ(Run({"wait", "7", "--timeout=200ms"}), 9);
-  EXPECT_EQ(err(),
-            "sangam wait: 7 has not come to the state within 0.2s (--timeout; --for=ended)\n");
+  EXPECT_EQ(err(), "sangam wait: 7 has not ended within 0.2s (--timeout)\n");
 }
 
 TEST_F(WaitTest, SurvivesOutages) {

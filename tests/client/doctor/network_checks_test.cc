@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 const std::string kSettings("\0\0\0\4\0\0\0\0\0", 9);
+const std::string kServerHello("\x16\x03\x03\0\x7a\2\0\0\x76", 9);
 const std::string kAlert("\x15\x03\x01\0\2\2\x46", 7);
 
 Answerer Ask(const std::string& answer) {
@@ -54,6 +55,9 @@ TEST(NetworkChecksTest, TellsWhoAnswersByTheFirstBytes) {
   EXPECT_EQ(Ask(kAlert), Answerer::kTls);
   EXPECT_EQ(Ask("HTTP/1.1 400 Bad Request\r\n\r\n"), Answerer::kOther);
   EXPECT_EQ(Ask(""), Answerer::kSilent);
+  // As gRPC does with TLS.
+  const OneAnswer strict(kServerHello, kServerHello[0]);
+  EXPECT_EQ(ProbePort("127.0.0.1", strict.port(), kShort).answerer, Answerer::kTls);
   const Probe probe = ProbePort("127.0.0.1", ClosedPort(), kShort);
   EXPECT_EQ(probe.answerer, Answerer::kNobody);
   EXPECT_EQ(probe.reason, "Connection refused");

@@ -34,7 +34,8 @@ int ListenOnLoopback(uint16_t* port) {
 
 }  // namespace
 
-OneAnswer::OneAnswer(std::string answer) : answer_(std::move(answer)) {
+OneAnswer::OneAnswer(std::string answer, char only_to)
+    : answer_(std::move(answer)), only_to_(only_to) {
   listener_ = ListenOnLoopback(&port_);
   stop_ = eventfd(0, EFD_CLOEXEC);
   thread_ = std::thread([this] { Serve(); });
@@ -58,6 +59,11 @@ void OneAnswer::Serve() {
     if (waits[1].revents != 0) break;
     const int fd = accept(listener_, nullptr, nullptr);
     if (fd < 0) continue;
+    char first = 0;
+    if (only_to_ != 0 && (recv(fd, &first, 1, 0) != 1 || first != only_to_)) {
+      close(fd);
+      continue;
+    }
     connections.push_back(fd);
     if (!answer_.empty()) send(fd, answer_.data(), answer_.size(), MSG_NOSIGNAL);
   }

@@ -8,10 +8,11 @@
 namespace sangam::testing {
 
 // Listens on a port of the loopback interface; to each connection it says `answer`, whatever it
-// hears, and keeps it open.
+// hears, and keeps it open. With `only_to` it says so to connections that begin with this sign, and
+// hangs up on others.
 class OneAnswer {
  public:
-  explicit OneAnswer(std::string answer);
+  explicit OneAnswer(std::string answer, char only_to = 0);
   ~OneAnswer();
   OneAnswer(const OneAnswer&) = delete;
   OneAnswer& operator=(const OneAnswer&) = delete;
@@ -23,6 +24,7 @@ class OneAnswer {
   void Serve();
 
   const std::string answer_;
+  const char only_to_;
   int listener_ = -1;
   int stop_ = -1;
   uint16_t port_ = 0;

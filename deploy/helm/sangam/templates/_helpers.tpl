@@ -39,7 +39,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* The pod's template of a role: dict root, role, program, port, resources, optional nodeSelector, tolerations, cuda, runtimeClassName */}}
+{{/* The pod's template of a role: dict root, role, program, port, resources, optional nodeSelector, tolerations, cuda, runtimeClassName, dataClaim */}}
 {{- define "sangam.podTemplate" -}}
 {{- $fullname := include "sangam.fullname" .root -}}
 metadata:
@@ -48,6 +48,8 @@ metadata:
     app.kubernetes.io/component: {{ .role }}
   annotations:
     kubectl.kubernetes.io/default-container: {{ .program }}
+    # The autoscaler may move it: nothing that matters lies there.
+    cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: tmp
     # Daemons restart when their configuration changes.
     checksum/config: {{ include (print .root.Template.BasePath "/config.yaml") .root | sha256sum }}
 spec:
@@ -193,6 +195,11 @@ spec:
           mountPath: /etc/sangam-tls
           readOnly: true
         {{- end }}
+        {{- if .dataClaim }}
+        - name: data
+          mountPath: /data
+          readOnly: true
+        {{- end }}
   volumes:
     - name: config
       configMap:
@@ -206,5 +213,11 @@ spec:
         secretName: {{ $fullname }}-{{ .role }}-tls
         # 0440
         defaultMode: 288
+    {{- end }}
+    {{- with .dataClaim }}
+    - name: data
+      persistentVolumeClaim:
+        claimName: {{ . }}
+        readOnly: true
     {{- end }}
 {{- end -}}
