@@ -175,6 +175,14 @@ CASES = {
         # Once, and then no more.
         {'sangam_admission_rejected_total{namespace="sangam", pod="sangam-server-0", reason="memory_budget"}': "0x5 3x25"},
     ),
+    "SangamRefusesCallers": (
+        {'sangam_admission_rejected_total{namespace="sangam", pod="sangam-server-0", reason="rights"}': "0+5x30"},
+        20,
+        {"reason": "rights", **POD},
+        "",
+        # A limit is no caller without rights.
+        {'sangam_admission_rejected_total{namespace="sangam", pod="sangam-server-0", reason="memory_budget"}': "0+5x30"},
+    ),
 }
 
 
