@@ -66,6 +66,14 @@ std::vector<nlohmann::json> Events(const nlohmann::json& trace, const std::strin
   return events;
 }
 
+std::vector<std::string> PassNames(const nlohmann::json& trace) {
+  std::vector<std::string> names;
+  for (const nlohmann::json& event : Events(trace, "X")) {
+    if (event["cat"] == "compute") names.push_back(event["name"]);
+  }
+  return names;
+}
+
 TEST(TraceJsonTest, EventsHaveNamesTimesAndArguments) {
   const nlohmann::json trace = Convert(kTrace);
   EXPECT_EQ(trace["displayTimeUnit"], "ms");
@@ -106,7 +114,6 @@ TEST(TraceJsonTest, NamesTellActivityAndPlace) {
 }
 
 TEST(TraceJsonTest, APassEndsWhereTheNextOneTakesOver) {
-  std::vector<std::string> names;
   const nlohmann::json trace = Convert(R"pb(
     block: "a"
     block: "b"
@@ -126,15 +133,12 @@ TEST(TraceJsonTest, APassEndsWhereTheNextOneTakesOver) {
       }
     }
   )pb");
-  for (const nlohmann::json& event : Events(trace, "X")) {
-    if (event["cat"] == "compute") names.push_back(event["name"]);
-  }
-  EXPECT_THAT(names, ElementsAre("forward c..d mb 0", "forward e mb 0", "forward a..b mb 0",
-                                 "forward c..e mb 1", "backward d..e mb 0", "backward c mb 0"));
+  EXPECT_THAT(PassNames(trace),
+              ElementsAre("forward c..d mb 0", "forward e mb 0", "forward a..b mb 0",
+                          "forward c..e mb 1", "backward d..e mb 0", "backward c mb 0"));
 }
 
 TEST(TraceJsonTest, APassThatIsInterruptedStaysInItsBlock) {
-  std::vector<std::string> names;
   const nlohmann::json trace = Convert(R"pb(
     block: "a"
     block: "b"
@@ -152,11 +156,9 @@ TEST(TraceJsonTest, APassThatIsInterruptedStaysInItsBlock) {
       }
     }
   )pb");
-  for (const nlohmann::json& event : Events(trace, "X")) {
-    if (event["cat"] == "compute") names.push_back(event["name"]);
-  }
-  EXPECT_THAT(names, ElementsAre("forward a mb 0", "forward a..b mb 0", "backward b mb 0",
-                                 "backward b mb 0", "backward a mb 0"));
+  EXPECT_THAT(PassNames(trace),
+              ElementsAre("forward a mb 0", "forward a..b mb 0", "backward b mb 0",
+                          "backward b mb 0", "backward a mb 0"));
 }
 
 TEST(TraceJsonTest, WorkersAreProcessesAndLanesThreads) {

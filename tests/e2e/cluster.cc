@@ -154,6 +154,12 @@ void Cluster::Submit(const std::string& job_text) {
   ASSERT_EQ(submitted.exit_code, 0) << submitted.output;
 }
 
+nlohmann::json Cluster::Describe(const std::string& job) {
+  const Finished described = Client({"describe", job, "--output=json"}, absl::Seconds(120));
+  EXPECT_EQ(described.exit_code, 0) << described.output;
+  return nlohmann::json::parse(described.output, nullptr, false);
+}
+
 absl::StatusOr<std::string> Cluster::AwaitDescription(const std::string& job,
                                                       const std::string& text,
                                                       absl::Duration deadline) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "nlohmann/json.hpp"
 #include "tests/testing/subprocess.h"
 
 namespace sangam::testing {
@@ -78,7 +79,9 @@ class Cluster {
   // Writes the job into a file and submits it; ends the test when it is refused. It waits for
   // daemons that are missing.
   void Submit(const std::string& job_text);
-  // Waits until the output of `sangam describe NAME --output=json` contains `text`.
+  // The output of `sangam describe NAME --output=json`; a failed test when it ends badly.
+  nlohmann::json Describe(const std::string& job);
+  // Waits until that output contains `text`.
   absl::StatusOr<std::string> AwaitDescription(const std::string& job, const std::string& text,
                                                absl::Duration deadline);
 

@@ -42,12 +42,6 @@ class CoordinatorRestartTest : public ::testing::Test {
     for (int w = 1; w <= workers; ++w) cluster_->StartWorker(absl::StrCat("w", w));
   }
 
-  nlohmann::json Describe(const std::string& name) {
-    const Finished described = cluster_->Client({"describe", name, "--output=json"}, kDeadline);
-    EXPECT_EQ(described.exit_code, 0) << described.output;
-    return nlohmann::json::parse(described.output, nullptr, false);
-  }
-
   static uint64_t StepsDone(const nlohmann::json& job) {
     if (!job.contains("progress") || !job["progress"].contains("steps_done")) return 0;
     const nlohmann::json& steps = job["progress"]["steps_done"];
@@ -57,7 +51,8 @@ class CoordinatorRestartTest : public ::testing::Test {
   // Waits until so many steps are done.
   void AwaitSteps(const std::string& name, uint64_t steps) {
     const absl::Time until = absl::Now() + kDeadline;
-    for (nlohmann::json job = Describe(name); StepsDone(job) < steps; job = Describe(name)) {
+    for (nlohmann::json job = cluster_->Describe(name); StepsDone(job) < steps;
+         job = cluster_->Describe(name)) {
       ASSERT_NE(job["state"], "FAILED") << job["reason"];
       ASSERT_LT(absl::Now(), until) << job;
       absl::SleepFor(absl::Milliseconds(20));
@@ -158,7 +153,7 @@ TEST_F(CoordinatorRestartTest, ADataParallelJobGoesOnAndEndsWithTheUsualBits) {
   after.workers = 2;
   cluster_->Submit(JobText(after));
   ExpectSucceeds("after");
-  EXPECT_EQ(Number(Describe("after")["id"]), 2u);
+  EXPECT_EQ(Number(cluster_->Describe("after")["id"]), 2u);
 }
 
 TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterwards) {
@@ -174,7 +169,7 @@ TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterward
   cluster_->Submit(JobText(job));
   AwaitSteps(job.name, 120);
   cluster_->RestartCoordinator(absl::ZeroDuration());
-  const uint64_t resumed_at = StepsDone(Describe(job.name));
+  const uint64_t resumed_at = StepsDone(cluster_->Describe(job.name));
   AwaitSteps(job.name, 400);
   cluster_->RestartCoordinator(absl::Milliseconds(200));
   ExpectSucceeds(job.name);
@@ -183,7 +178,7 @@ TEST_F(CoordinatorRestartTest, CheckpointsOfAClippedJobAreMadeBeforeAndAfterward
 
   const Finished verified = cluster_->Client({"checkpoint", "verify", job.name}, kDeadline);
   EXPECT_EQ(verified.exit_code, 0) << verified.output;
-  const nlohmann::json described = Describe(job.name);
+  const nlohmann::json described = cluster_->Describe(job.name);
   std::vector<uint64_t> steps;
   for (const nlohmann::json& checkpoint : described["checkpoint"]) {
     steps.push_back(Number(checkpoint["step"]));
@@ -237,7 +232,7 @@ TEST_F(CoordinatorRestartTest, WaitingJobsStartAfterwardsAndADaemonThatDiedMeanw
   cluster_->daemon("w2").Signal(SIGKILL);
   cluster_->RestartCoordinator(absl::ZeroDuration());
   ExpectSucceeds("waiting");
-  const nlohmann::json queued = Describe("endless");
+  const nlohmann::json queued = cluster_->Describe("endless");
   EXPECT_EQ(queued["state"], "QUEUED");
   EXPECT_THAT(queued.dump(), HasSubstr("worker w2 lost"));
 }
@@ -253,11 +248,11 @@ TEST_F(CoordinatorRestartTest, ACoordinatorThatAlsoHeldPagesFailsTheJobAndSaysWh
   cluster_->Submit(JobText(endless));
   AwaitSteps("endless", 10);
   cluster_->RestartCoordinator(absl::ZeroDuration());
-  const nlohmann::json failed = Describe("endless");
+  const nlohmann::json failed = cluster_->Describe("endless");
   EXPECT_EQ(failed["state"], "FAILED");
   EXPECT_THAT(failed["reason"].get<std::string>(),
               HasSubstr("the coordinator, which also held pages, was started again"));
-  const nlohmann::json kept = Describe("done");
+  const nlohmann::json kept = cluster_->Describe("done");
   EXPECT_EQ(kept["state"], "SUCCEEDED");
   EXPECT_FALSE(kept.value("weights_available", false));
   TestJob after;

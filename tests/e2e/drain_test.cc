@@ -53,11 +53,6 @@ class DrainTest : public ::testing::Test {
     return JobText(job);
   }
 
-  nlohmann::json Describe(const std::string& job) {
-    const Finished described = cluster_->Client({"describe", job, "--output=json"}, kDeadline);
-    EXPECT_EQ(described.exit_code, 0) << described.output;
-    return nlohmann::json::parse(described.output, nullptr, false);
-  }
   static int Number(const nlohmann::json& of, const std::string& field) {
     return of.contains(field) ? std::stoi(of[field].get<std::string>()) : 0;
   }
@@ -65,7 +60,7 @@ class DrainTest : public ::testing::Test {
   nlohmann::json AwaitProgress(const std::string& job) {
     const absl::Time until = absl::Now() + kDeadline;
     while (absl::Now() < until) {
-      nlohmann::json described = Describe(job);
+      nlohmann::json described = cluster_->Describe(job);
       const int steps =
           described.contains("progress") ? Number(described["progress"], "steps_done") : 0;
       if (described["state"] == "RUNNING" && steps >= seen_steps_ + 20) {
@@ -74,7 +69,7 @@ class DrainTest : public ::testing::Test {
       }
       absl::SleepFor(absl::Milliseconds(20));
     }
-    ADD_FAILURE() << "no progress: " << Describe(job);
+    ADD_FAILURE() << "no progress: " << cluster_->Describe(job);
     return {};
   }
 
@@ -139,7 +134,7 @@ TEST_F(DrainTest, TheThirdWorkerTakesThePlaceOfOneThatIsStopped) {
   Drain(worker);
   const std::string events = ExpectEveryStepOnce("job");
   EXPECT_THAT(events, HasSubstr(absl::StrCat("worker ", worker, " drains; stopped before step ")));
-  EXPECT_EQ(Describe("job")["generation"], "2");
+  EXPECT_EQ(cluster_->Describe("job")["generation"], "2");
   ExpectTheUsualBits("job");
 }
 
@@ -212,7 +207,7 @@ TEST_F(DrainTest, AUserTakesAWorkerOutOfUse) {
   const Finished drained = cluster_->Client({"cluster", "drain", worker}, kDeadline);
   EXPECT_EQ(drained.exit_code, 0) << drained.output;
   ExpectEveryStepOnce("job");
-  EXPECT_EQ(Describe("job")["generation"], "2");
+  EXPECT_EQ(cluster_->Describe("job")["generation"], "2");
   EXPECT_THAT(cluster_->Client({"cluster"}, kDeadline).output, HasSubstr("DRAINING"));
   EXPECT_TRUE(cluster_->daemon(worker).Running());
 }

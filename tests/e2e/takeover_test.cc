@@ -44,11 +44,6 @@ class TakeoverTest : public ::testing::Test {
     return JobText(job);
   }
 
-  nlohmann::json Describe(const std::string& job) {
-    const Finished described = cluster_->Client({"describe", job, "--output=json"}, kDeadline);
-    EXPECT_EQ(described.exit_code, 0) << described.output;
-    return nlohmann::json::parse(described.output, nullptr, false);
-  }
   static int Number(const nlohmann::json& of, const std::string& field) {
     return of.contains(field) ? std::stoi(of[field].get<std::string>()) : 0;
   }
@@ -62,14 +57,14 @@ class TakeoverTest : public ::testing::Test {
   }
   void AwaitSteps(const std::string& job, int steps) {
     const absl::Time until = absl::Now() + kDeadline;
-    while (StepsDone(Describe(job)) < steps) {
+    while (StepsDone(cluster_->Describe(job)) < steps) {
       ASSERT_LT(absl::Now(), until);
       absl::SleepFor(absl::Milliseconds(20));
     }
   }
   // A worker of the job, in the middle of it.
   void KillWorkerOf(const std::string& job) {
-    const nlohmann::json described = Describe(job);
+    const nlohmann::json described = cluster_->Describe(job);
     ASSERT_EQ(described["state"], "RUNNING") << described;
     ASSERT_LT(StepsDone(described), kSteps);
     killed_ = described["worker"][0].get<std::string>();
@@ -81,7 +76,7 @@ class TakeoverTest : public ::testing::Test {
     const Finished watched = cluster_->Client({"watch", job}, kDeadline);
     EXPECT_EQ(watched.exit_code, 0) << watched.output;
     EXPECT_THAT(watched.output, HasSubstr(absl::StrCat("PREEMPTED: worker ", killed_, " lost")));
-    const nlohmann::json described = Describe(job);
+    const nlohmann::json described = cluster_->Describe(job);
     EXPECT_EQ(StepsDone(described), kSteps);
     EXPECT_EQ(described["generation"], "2");
     ASSERT_EQ(described["evaluation"].size(), 20u) << described["evaluation"];
@@ -156,7 +151,7 @@ TEST_F(TakeoverTest, WithTooFewWorkersItWaitsAndSaysSoAlsoOverARestartOfTheCoord
   Await("job", "\"checkpoint\": [\n  {");
   KillWorkerOf("job");
   Await("job", "\"reason\": \"waiting for 1 of 2 workers (have: w");
-  EXPECT_EQ(Describe("job")["state"], "QUEUED");
+  EXPECT_EQ(cluster_->Describe("job")["state"], "QUEUED");
   // Which is also the server, whose pages nobody needs any more.
   cluster_->RestartCoordinator(absl::ZeroDuration());
   Await("job", "\"reason\": \"waiting for 1 of 2 workers (have: w");
@@ -170,7 +165,7 @@ TEST_F(TakeoverTest, ACoordinatorThatAlsoHeldPagesGoesOnFromTheCheckpoint) {
   for (const char* name : {"w1", "w2"}) cluster_->StartWorker(name);
   cluster_->Submit(Job("job", "checkpoint { every_steps: 50 }"));
   Await("job", "\"checkpoint\": [\n  {");
-  ASSERT_EQ(Describe("job")["state"], "RUNNING");
+  ASSERT_EQ(cluster_->Describe("job")["state"], "RUNNING");
   cluster_->RestartCoordinator(absl::ZeroDuration());
   const Finished watched = cluster_->Client({"watch", "job"}, kDeadline);
   EXPECT_EQ(watched.exit_code, 0) << watched.output;
